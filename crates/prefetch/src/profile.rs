@@ -1,4 +1,5 @@
-//! What a command read when it last ran, in order, so that its next start can be prefetched. Pure but for `store`.
+//! The files and look-ups of a command's earlier runs, in order, so that its next start can be prefetched. Pure but for
+//! `store`.
 //!
 //! A start of a program that opens hundreds of files waits for each look-up and each first read in turn. A [`Profile`]
 //! lists them in the order of first use; [`Replay`] says what to fetch next, ahead of the program by at most a budget of
@@ -25,7 +26,7 @@ const UNCONFIRMED_ENTRIES_MAX: usize = 256;
 /// Bytes that are fetched likewise.
 const UNCONFIRMED_BYTES_MAX: u64 = 64 << 20;
 
-/// What a command reads.
+/// The files and look-ups of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// [`PROFILE_SCHEMA`].
@@ -47,12 +48,12 @@ pub struct Profile {
 pub struct Entry {
     /// Absolute path, as the program named it.
     pub path: PathBuf,
-    /// What was found there.
+    /// The kind of file there, or that there is none.
     #[serde(flatten)]
     pub found: Found,
 }
 
-/// What is at a path.
+/// A file, a directory, or nothing at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Found {
@@ -224,7 +225,7 @@ impl Replay {
     /// Returns the next entry to fetch with its index; `None` while `budget` bytes are ahead of the program, while no
     /// sign of it has been seen for long, and at the end. A single entry may exceed the budget if nothing is ahead.
     pub fn next_fetch(&mut self, budget: u64) -> Option<(usize, Entry)> {
-        // What the program has passed needs no fetch.
+        // The program has passed these entries.
         while self.next < self.reached {
             self.fetched_bytes += self.entries[self.next].found.bytes();
             self.next += 1;

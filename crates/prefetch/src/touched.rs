@@ -25,7 +25,7 @@ mod tests;
 
 use std::ops::Range;
 
-use frontier::{Direction, Frontier, Pattern, REACH};
+use frontier::{Direction, Frontier, Pattern, REACH_GRANULES};
 
 /// Bytes of a granule.
 pub const GRANULE_BYTES: u64 = 64 << 10;
@@ -213,7 +213,7 @@ impl TouchedFile {
             .filter_map(|index| Some((distance(&self.frontiers[index])?, index)))
             .min();
         if let Some((distance, index)) = nearest {
-            let is_jump = distance > REACH;
+            let is_jump = distance > REACH_GRANULES;
             self.jumps += u64::from(is_jump);
             return self.frontiers[index].advance(granule, length, poll, is_jump);
         }
@@ -237,7 +237,9 @@ impl TouchedFile {
         let length = self.touched.len();
         let last = &self.frontiers[self.latest()?];
         let is_below = |below: usize, frontier: &Frontier| {
-            frontier.direction == Direction::Up && below < frontier.start && frontier.start - below <= REACH
+            frontier.direction == Direction::Up
+                && below < frontier.start
+                && frontier.start - below <= REACH_GRANULES
         };
         if !is_below(granule, last) {
             return None;
@@ -305,7 +307,7 @@ impl TouchedFile {
                 frontier.pattern.as_ref()?;
                 let (moves, ahead) = (is_moving(frontier), frontier.ahead());
                 let rests = usize::try_from(self.poll - frontier.moved_at).unwrap_or(usize::MAX);
-                (!near || moves && ahead <= REACH).then_some((
+                (!near || moves && ahead <= REACH_GRANULES).then_some((
                     !moves,
                     if moves { ahead } else { rests },
                     index,

@@ -172,7 +172,10 @@ fn prepared(page: &str) -> Scratch {
     // The program with which pages read a mount; they describe what it does, not how.
     let reader = "#!/bin/sh\nexec dd if=disk/file of=/dev/null bs=4k count=5 iflag=direct status=none\n";
     scratch.file("bin/python3", reader);
-    fs::set_permissions(scratch.0.join("bin/python3"), Permissions::from_mode(0o755)).unwrap();
+    scratch.file("job.sh", "#!/bin/sh\ncat files/* > /dev/null\n");
+    for name in ["bin/python3", "job.sh"] {
+        fs::set_permissions(scratch.0.join(name), Permissions::from_mode(0o755)).unwrap();
+    }
     scratch
 }
 

@@ -538,11 +538,11 @@ fn who_reads_a_mapping_here_and_there_is_left_alone() {
     let python = "import mmap
 f = open('slow/file', 'rb')
 m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
-sum(m[i] for k in range(48) for i in range((k * 29 % 48) << 20, (k * 29 % 48 << 20) + 600000, 4096))";
+import random
+sum(m[page * 4096] for page in random.Random(3).sample(range(12288), 100))";
     let result = result(&scratch, "", &["python3", "-c", python]);
-    let said = result["notes"].to_string().contains("without a file offset");
-    assert_eq!(said, tracefs::check().is_err(), "where it can be followed, it is: {result}");
-    assert!(number(&result, "prefetched_bytes") < 4 << 20, "{result}");
+    assert!(!result["notes"].to_string().contains("without a file offset"), "it is followed: {result}");
+    assert!(number(&result, "prefetched_bytes") <= 4 << 20, "{result}");
 }
 
 /// With and without a mounted tracefs: root can create a private mount.

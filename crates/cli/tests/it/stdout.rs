@@ -9,6 +9,8 @@ use crate::scratch::{Scratch, repository, state_home};
 /// Arguments that make each command print a result. `TRACE` stands for a real trace, `MEASURED` and `MODEL` for a measured
 /// one and its drive.
 const PRINTING: &[&str] = &[
+    "profile list",
+    "profile list --json",
     "sim TRACE --drive deskstar-7k250",
     "sim TRACE --drive deskstar-7k250 --json",
     "compare a b",
@@ -76,6 +78,10 @@ const PRINTING: &[&str] = &[
 /// commands that print no result.
 const ELSEWHERE: &[&str] = &[
     "run",
+    "profile show",
+    "profile save",
+    "profile load",
+    "profile forget",
     "mount",
     "umount",
     "iorate set",

@@ -51,6 +51,7 @@ impl Follower {
         if found.refused {
             self.tally.refused.insert(number);
         }
+        let mut has_children = false;
         for child in found.children {
             // A follower of its own parent is excluded.
             if child != std::process::id()
@@ -60,7 +61,12 @@ impl Follower {
                 program.parent = Some(number);
                 self.programs.insert(child, program);
                 self.tally.programs += 1;
+                has_children = true;
             }
+        }
+        // A program that starts one short process after the other.
+        if has_children && let Some(program) = self.programs.get_mut(&number) {
+            program.hurry(now);
         }
         if let Some(program) = self.programs.get(&number) {
             for (file, _) in &found.files {

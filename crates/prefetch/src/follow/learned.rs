@@ -46,8 +46,9 @@ const WHOLE_FILE_MAX_BYTES: u64 = 4 << 20;
 /// Parts of a file whose residency is queried.
 const PART_MIN_BYTES: u64 = 128 << 10;
 
-/// Paths seen to wait from which on a program is worth learning, and the waiting time for it.
+/// Paths seen to wait from which on a program is worth learning.
 const LEARNED_PATHS_MIN: usize = 16;
+/// Waiting time from which on it is.
 const LEARNED_WAIT_MIN: Nanos = Nanos(300_000_000);
 
 /// A look-up answered within this time did not ask the storage.
@@ -67,7 +68,7 @@ pub enum Learning {
     Never,
 }
 
-/// What was learned from a run, and what a profile has done for it.
+/// The result of learning: the profile for the next run, and what an earlier one has done for this run.
 #[derive(Clone, Debug, Default)]
 pub struct Learned {
     /// The profile with what this run added; `None` if there is nothing to save.
@@ -223,7 +224,7 @@ impl Recorder {
     }
 }
 
-/// What is at a path.
+/// A path that was examined.
 struct Examined {
     /// Its device, if it exists.
     device: Option<u64>,

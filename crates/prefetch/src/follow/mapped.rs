@@ -1,7 +1,7 @@
 //! Mapped files, followed by the pages that their program has touched (`os::process::PageMap`). Needs neither tracing
 //! nor root.
 //!
-//! What is fetched is decided by [`TouchedFile`]; here the mappings are found, their pages are scanned, and fetches are
+//! [`TouchedFile`] decides which parts to fetch; here the mappings are found, their pages are scanned, and fetches are
 //! started and counted.
 
 use std::collections::BTreeMap;
@@ -37,8 +37,9 @@ const MAPPINGS_MAX: usize = 64;
 /// Fetches at a time: each waits for its last byte, so this is also the number of requests at the device.
 const FETCHES_MAX: usize = 32;
 
-/// Polling period while a known frontier moves, and while anything moves.
+/// Polling period while a known frontier moves.
 const KNOWN_POLL_PERIOD: Nanos = Nanos(1_000_000);
+/// Polling period while anything moves.
 const MOVING_POLL_PERIOD: Nanos = Nanos(3_000_000);
 /// The period grows by half with each poll without a touch, up to this.
 const POLL_PERIOD_MAX: Nanos = Nanos(20_000_000);
@@ -64,7 +65,7 @@ pub(super) struct MappedFiles {
     pause: Nanos,
 }
 
-/// What is known of a process's address space.
+/// A process's address space, as last seen.
 struct Views {
     pages: PageMap,
     incarnation: u64,

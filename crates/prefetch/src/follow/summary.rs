@@ -56,7 +56,7 @@ pub struct Summary {
     pub unseen: u64,
     /// The reason for which such reads cannot be followed on this machine; `None` if they can.
     pub untraced: Option<String>,
-    /// What was learned for the next run, and what an earlier run was good for.
+    /// The profile for the next run, and what that of earlier runs has done.
     pub learned: Learned,
 }
 

@@ -135,11 +135,13 @@ pub fn load(path: &Path) -> io::Result<Profile> {
 /// Returns the name of the profile of a command: the program's name and a hash (FNV-1a) of its words and directory.
 #[must_use]
 pub fn name_of(command: &[String], directory: &Path) -> String {
-    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0100_0000_01b3;
+    /// The offset basis of FNV-1a.
+    const HASH_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    /// The prime of FNV-1a.
+    const HASH_PRIME: u64 = 0x0100_0000_01b3;
     let words = command.iter().map(String::as_bytes).chain([directory.as_os_str().as_encoded_bytes()]);
     let bytes = words.flat_map(|word| word.iter().copied().chain([0]));
-    let hash = bytes.fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+    let hash = bytes.fold(HASH_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(HASH_PRIME));
     let program = command.first().map_or("", |word| word.rsplit('/').next().unwrap_or(""));
     let is_safe = |c: &char| c.is_ascii_alphanumeric() || "._+-".contains(*c);
     let program: String = program.chars().filter(is_safe).take(32).collect();

@@ -3,16 +3,16 @@
 use std::ops::Range;
 
 /// A touch at most this many granules ahead of a frontier belongs to it: 4 MiB.
-pub(super) const REACH: usize = 64;
+pub(super) const REACH_GRANULES: usize = 64;
 
 /// Granules behind an upward frontier whose first touch fills a gap rather than starting another frontier: 1 MiB.
-const GAP: usize = 16;
+const GAP_GRANULES: usize = 16;
 
 /// Granules of the longest period that is recognised: 8 MiB.
 const PERIOD_MAX: usize = 128;
 
 /// Granules over which a period is compared: 32 MiB.
-const HISTORY: usize = 512;
+const HISTORY_GRANULES: usize = 512;
 
 /// The order in which a frontier moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Frontier {
     pub(super) fn has_passed(&self, granule: usize, length: usize) -> bool {
         let step = self.step(granule, length);
         let oldest = match self.direction {
-            Direction::Up => self.start.max((self.position + 1).saturating_sub(GAP)),
+            Direction::Up => self.start.max((self.position + 1).saturating_sub(GAP_GRANULES)),
             // A piece that is read upwards while the pieces follow each other downwards.
             Direction::Down => self.start.max(self.position.saturating_sub(PERIOD_MAX)),
         };
@@ -120,14 +120,14 @@ impl Frontier {
     /// Returns how many steps ahead of it `granule` is; `None` if it does not belong to it.
     pub(super) fn distance(&self, granule: usize, length: usize) -> Option<usize> {
         let distance = self.step(granule, length).checked_sub(self.position)?;
-        (1..=self.ahead().max(REACH)).contains(&distance).then_some(distance)
+        (1..=self.ahead().max(REACH_GRANULES)).contains(&distance).then_some(distance)
     }
 
     /// Returns the granules from it to `granule`, if it reads upwards in order and `granule` belongs to it.
     pub(super) fn passed_by(&self, granule: usize, length: usize) -> Option<Range<usize>> {
         let is_in_order = self.direction == Direction::Up
             && self.pattern.as_ref().is_some_and(|pattern| pattern.touched.iter().all(|&touched| touched));
-        self.distance(granule, length).filter(|distance| is_in_order && *distance <= REACH)?;
+        self.distance(granule, length).filter(|distance| is_in_order && *distance <= REACH_GRANULES)?;
         Some(self.position + 1..granule + 1)
     }
 
@@ -149,10 +149,10 @@ impl Frontier {
     /// Returns the granules around it in which it is expected to move.
     pub(super) fn surroundings(&self, length: usize) -> Range<usize> {
         let behind = match self.direction {
-            Direction::Up => self.position.saturating_sub(REACH / 2),
-            Direction::Down => self.settled.min(self.position).saturating_sub(REACH / 2),
+            Direction::Up => self.position.saturating_sub(REACH_GRANULES / 2),
+            Direction::Down => self.settled.min(self.position).saturating_sub(REACH_GRANULES / 2),
         };
-        let steps = behind..(self.position + REACH + 1).min(length);
+        let steps = behind..(self.position + REACH_GRANULES + 1).min(length);
         match self.direction {
             Direction::Up => steps,
             Direction::Down => length - steps.end..length - steps.start,
@@ -172,7 +172,7 @@ impl Frontier {
         let mut best: Option<(usize, usize)> = None;
         for period in 1..=PERIOD_MAX.min(path) {
             let (mut same, mut count) = (0, 0);
-            for step in (self.start + period..=self.settled).rev().take(HISTORY) {
+            for step in (self.start + period..=self.settled).rev().take(HISTORY_GRANULES) {
                 if is_touched(step) != is_touched(step - period) {
                     break;
                 }

@@ -6,7 +6,7 @@ use rand_pcg::Pcg64;
 /// A program that touches granules in an order, computing on each, with a follower that polls. Times are in
 /// microseconds.
 struct Run {
-    /// What each thread touches in its order.
+    /// The granules that each thread touches, in its order.
     threads: Vec<Vec<usize>>,
     length: usize,
     compute: u64,
