@@ -125,6 +125,8 @@ impl Follower {
             if reading.stream.is_none() && reading.gone > 0 {
                 reading.visited.iter().for_each(|file| self.traced.tell(reading.program, file, now));
             }
+            let Identity { device, inode, .. } = *reading.current();
+            reading.is_traced |= self.mapped.covers(reading.program, device, inode);
             if self.options.watch_only
                 && let Some(candidate) = Candidate::of(&reading)
                 && self.candidate.as_ref().is_none_or(|best| candidate.is_better_than(best))
