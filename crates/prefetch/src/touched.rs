@@ -39,7 +39,10 @@ const FETCH_GRANULES: usize = 4;
 /// Granules that may be fetched near a frontier before any of them was touched: 4 MiB.
 const FIRST_CREDIT: usize = 64;
 
-/// Of all that the program touched, one part in this many may have been fetched in vain: 6 %.
+/// Credit of a program that jumps about in a densely read file, as a multiple of what was fetched and then touched.
+const JUMPING_CREDIT: usize = 3;
+
+/// The credit near a frontier grows by one part in this many of all that the program touched.
 const WRONG_GUESSES_DIVISOR: usize = 16;
 
 /// Frontiers that are followed at a time; the one that rested longest makes room for a new one.
@@ -169,16 +172,18 @@ impl TouchedFile {
         self.counts.touched > before
     }
 
-    /// Records that the program was seen at a granule. What a frontier that reads in order has before it, up to there, was
-    /// read as well: polls see only some places of a program that does not wait. Returns whether any touch is new.
+    /// Records that the program was seen at a granule. If a frontier's pattern leads there, the granules of the pattern on
+    /// the way count as touched: polls see only some places of a program that does not wait. Returns whether any touch is
+    /// new.
     pub fn reach(&mut self, granule: usize) -> bool {
         let length = self.touched.len();
-        let passed = self
-            .frontiers
-            .iter()
-            .filter_map(|frontier| frontier.passed_by(granule, length))
-            .min_by_key(Range::len);
-        self.touch(passed.unwrap_or(granule..granule + 1))
+        let passed = self.frontiers.iter().filter_map(|frontier| frontier.passed_by(granule, length));
+        let passed = passed.min_by_key(Vec::len).unwrap_or_else(|| vec![granule]);
+        let before = self.counts.touched;
+        passed.into_iter().filter(|&granule| granule < length).for_each(|granule| {
+            self.touch(granule..granule + 1);
+        });
+        self.counts.touched > before
     }
 
     /// Ends a poll: the frontiers that moved learn. Returns whether any of them has a pattern, so that more can be
@@ -288,13 +293,16 @@ impl TouchedFile {
     fn credits(&self, window: usize) -> (usize, usize) {
         let used = self.counts.used;
         let far = match () {
+            // Most of what lies ahead of a sparse reader is not wanted.
             () if !self.counts.is_dense() => used / 2,
+            // When it stops, at most half of what was fetched is wasted.
             () if self.jumps < JUMPS_MIN => used,
             // The next place of a program that jumps cannot be known, but it will want it all.
-            () => 3 * used,
+            () => JUMPING_CREDIT * used,
         };
         // Guesses that were wrong, such as a direction, must not use up the credit for ever.
-        let near = far + FIRST_CREDIT + used / 2 + self.counts.touched / WRONG_GUESSES_DIVISOR;
+        let wrong = self.counts.touched / WRONG_GUESSES_DIVISOR;
+        let near = far + FIRST_CREDIT + used / 2 + wrong;
         (near.min(window), far.min(window))
     }
 

@@ -51,6 +51,9 @@ const FULL_SCAN_REST_FACTOR: u64 = 20;
 /// Reading the list of mappings rests this many times as long as it takes: it may have many thousands of lines.
 const MAPPINGS_REST_FACTOR: u64 = 50;
 
+/// The kernel's default read-ahead, where that of the device is not known.
+const READ_AHEAD_DEFAULT_BYTES: u64 = 128 << 10;
+
 /// A process, and the first address of a mapping.
 type Key = (u32, u64);
 
@@ -426,8 +429,9 @@ impl Ended {
         if used == 0 {
             return None;
         }
-        let read_ahead =
-            page_cache::read_ahead(mapped.device).filter(|&bytes| bytes > 0).unwrap_or(128 << 10);
+        let read_ahead = page_cache::read_ahead(mapped.device)
+            .filter(|&bytes| bytes > 0)
+            .unwrap_or(READ_AHEAD_DEFAULT_BYTES);
         let waits = file.used_runs() as u64 + used * 4 / (7 * read_ahead);
         Some((latency * waits).saturating_sub(helped.waited))
     }

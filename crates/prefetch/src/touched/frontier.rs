@@ -11,8 +11,10 @@ const GAP_GRANULES: usize = 16;
 /// Granules of the longest period that is recognised: 8 MiB.
 const PERIOD_MAX: usize = 128;
 
-/// Granules over which a period is compared: 32 MiB.
+/// Granules over which a period is compared: 32 MiB, and enough for the repetitions that are asked for.
 const HISTORY_GRANULES: usize = 512;
+
+const _: () = assert!(HISTORY_GRANULES >= 3 * PERIOD_MAX);
 
 /// The order in which a frontier moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +103,11 @@ impl Frontier {
         }
     }
 
+    /// Returns the granule of a step: the same conversion.
+    fn granule(&self, step: usize, length: usize) -> usize {
+        self.step(step, length)
+    }
+
     /// Returns the steps ahead of it that have been considered for fetching.
     pub(super) fn ahead(&self) -> usize {
         self.next.saturating_sub(self.position)
@@ -111,7 +118,7 @@ impl Frontier {
         let step = self.step(granule, length);
         let oldest = match self.direction {
             Direction::Up => self.start.max((self.position + 1).saturating_sub(GAP_GRANULES)),
-            // A piece that is read upwards while the pieces follow each other downwards.
+            // A piece that is read upwards while the pieces follow each other downwards, at the longest period.
             Direction::Down => self.start.max(self.position.saturating_sub(PERIOD_MAX)),
         };
         (oldest..self.position).contains(&step)
@@ -123,12 +130,18 @@ impl Frontier {
         (1..=self.ahead().max(REACH_GRANULES)).contains(&distance).then_some(distance)
     }
 
-    /// Returns the granules from it to `granule`, if it reads upwards in order and `granule` belongs to it.
-    pub(super) fn passed_by(&self, granule: usize, length: usize) -> Option<Range<usize>> {
-        let is_in_order = self.direction == Direction::Up
-            && self.pattern.as_ref().is_some_and(|pattern| pattern.touched.iter().all(|&touched| touched));
-        self.distance(granule, length).filter(|distance| is_in_order && *distance <= REACH_GRANULES)?;
-        Some(self.position + 1..granule + 1)
+    /// Returns the granules of its pattern from it to `granule`, in ascending order, if that is one of them.
+    pub(super) fn passed_by(&self, granule: usize, length: usize) -> Option<Vec<usize>> {
+        let pattern = self.pattern.as_ref()?;
+        let distance = self.distance(granule, length).filter(|distance| *distance <= REACH_GRANULES)?;
+        let steps = self.position + 1..=self.position + distance;
+        if !pattern.has(*steps.end()) {
+            return None;
+        }
+        let mut passed: Vec<usize> =
+            steps.filter(|&step| pattern.has(step)).map(|step| self.granule(step, length)).collect();
+        passed.sort_unstable();
+        Some(passed)
     }
 
     /// Moves to `granule`. After a jump its path begins there.
