@@ -34,7 +34,7 @@ pub enum FileCall {
     List(u32),
 }
 
-/// What the arguments of a call are.
+/// The meaning of the arguments of a call.
 enum Shape {
     Read,
     PositionedRead,

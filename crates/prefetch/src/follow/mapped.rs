@@ -4,7 +4,7 @@
 //! [`TouchedFile`] decides which parts to fetch; here the mappings are found, their pages are scanned, and fetches are
 //! started and counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,6 +61,8 @@ type Key = (u32, u64);
 pub(super) struct MappedFiles {
     files: BTreeMap<Key, Followed>,
     programs: BTreeMap<u32, Views>,
+    /// Programs and their mapped files, as device and inode number, also after the end of the mapping.
+    covered: BTreeSet<(u32, u64, u64)>,
     fetcher: Fetcher<MappedFetch>,
     replies: Vec<Fetched>,
     in_flight: usize,
@@ -136,6 +138,7 @@ impl MappedFiles {
         MappedFiles {
             files: BTreeMap::new(),
             programs: BTreeMap::new(),
+            covered: BTreeSet::new(),
             fetcher: Fetcher::new(FETCHES_MAX),
             replies: Vec::new(),
             in_flight: 0,
@@ -154,10 +157,9 @@ impl MappedFiles {
         self.in_flight > 0
     }
 
-    /// Returns whether a program's mapping of this file is followed.
+    /// Returns whether a mapping of this file is or was followed in a program.
     pub(super) fn covers(&self, program: u32, device: u64, inode: u64) -> bool {
-        let of_program = self.files.range((program, 0)..=(program, u64::MAX));
-        of_program.into_iter().any(|(_, file)| (file.mapped.device, file.mapped.inode) == (device, inode))
+        self.covered.contains(&(program, device, inode))
     }
 
     /// Returns whether a program has touched a followed mapping since `since`.
@@ -218,6 +220,7 @@ impl MappedFiles {
             if self.files.len() >= MAPPINGS_MAX || self.files.contains_key(&key) {
                 continue;
             }
+            self.covered.insert((number, mapped.device, mapped.inode));
             let place = Place::Mapped(Arc::clone(&program.shared), mapped.clone());
             self.files
                 .insert(key, Followed::new(mapped.clone(), Handle::new(place, None), program.spent(), now));
@@ -248,6 +251,7 @@ impl MappedFiles {
 
     fn end_program(&mut self, number: u32) -> Vec<Ended> {
         self.programs.remove(&number);
+        self.covered.retain(|(program, ..)| *program != number);
         let keys: Vec<Key> =
             self.files.range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
         keys.into_iter().filter_map(|key| self.end(key)).collect()

@@ -73,7 +73,7 @@ impl Run {
         let mut fetches: Vec<u64> = Vec::new();
         let mut now = 0;
         while at.iter().zip(&self.threads).any(|((place, _), order)| *place < order.len()) {
-            // What the program does until this poll.
+            // The program runs until this poll.
             let until = now + POLL_PERIOD;
             for ((place, ready), order) in at.iter_mut().zip(&self.threads) {
                 while *place < order.len() && *ready <= until {

@@ -69,7 +69,7 @@ pub struct RunResult {
     pub own_cpu_ns: u64,
     /// Reasons why files were not prefetched, those with the most bytes first.
     pub idle: Vec<RunIdle>,
-    /// What was prefetched as learned from earlier runs, and what this run has added; absent if neither.
+    /// The part of learned profiles in this run; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<RunLearned>,
     /// Observations and actions that were not possible, in sentences.

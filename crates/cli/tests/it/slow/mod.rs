@@ -13,7 +13,7 @@ use crate::scratch::{Scratch, json};
 pub(crate) fn command(scratch: &Scratch, options: &str, program: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
     command.arg("run").args(options.split_whitespace()).arg("--").args(program).current_dir(&scratch.0);
-    // What is learned must not reach another test, nor the user's profiles.
+    // Profiles must not reach another test, nor those of the user.
     command.env("XDG_CACHE_HOME", scratch.0.join("cache"));
     command
 }
