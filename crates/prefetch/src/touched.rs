@@ -9,7 +9,7 @@
 //!
 //! A fault that waits is not visible before its page has arrived, and a program may stop anywhere. Therefore the
 //! distance is earned: what is fetched and not yet touched is limited by what was fetched and then touched, so that at
-//! most a constant factor of the program's own bytes is wasted. Near a frontier that moves, [`FIRST_CREDIT`] more is
+//! most a constant factor of the program's own bytes is wasted. Near a frontier that moves, 4 MiB more are
 //! allowed, so that data far ahead cannot hold up the data that is needed next. The window that the caller gives bounds
 //! both.
 //!
