@@ -205,10 +205,11 @@ fn is_read_ahead(summary: &Summary, megabytes: u64, places: usize) -> Result<(),
     let read_to_the_end = of_it.iter().filter(|told| told.read_bytes > size / (places as u64 * 2)).count();
     // After the end of the first of two places, the second one prefetches itself, except for the data before it was
     // detected.
-    // Two mappings of a file are followed by themselves: what one is given for the part of the other counts as wasted.
-    let is_mapped =
-        of_it.iter().any(|told| told.size == size && told.files == 1 && told.name.contains("mappings"));
-    let wasted_max = (places as u64 - 1) * if is_mapped { size / 4 } else { 2 * MIB };
+    // In a mapping the first guess of a direction may be wrong, and costs 4 MiB. Two mappings of a file are followed by
+    // themselves: what one is given for the part of the other counts as wasted.
+    let is_mapped = of_it.iter().any(|told| told.name.contains("mapping"));
+    let others = places as u64 - 1;
+    let wasted_max = if is_mapped { 4 * MIB + others * size / 4 } else { others * 2 * MIB };
     let is_so = brought > size / 2
         && read_to_the_end == places
         && summary.wasted_bytes <= wasted_max
