@@ -8,7 +8,7 @@
 //! |---|---|
 //! | whether and how far to read ahead: pure | [`controller`] |
 //! | which parts of a mapped file to fetch: pure | [`touched`] |
-//! | what a command read when it last ran, and its replay: pure | [`profile`] |
+//! | files and look-ups of a command's earlier runs, and their replay | [`profile`] |
 //! | observing unmodified programs, and reading ahead of them | [`follow`] |
 //! | a reader for programs that use it: `Read`, `BufRead`, `Seek` | [`reader`] |
 //! | execution of the controller's actions: threads, and a file of which ranges are fetched | `fetcher`, `cached_file` |

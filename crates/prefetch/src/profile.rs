@@ -2,7 +2,7 @@
 //! `store`.
 //!
 //! A start of a program that opens hundreds of files waits for each look-up and each first read in turn. A [`Profile`]
-//! lists them in the order of first use; [`Replay`] says what to fetch next, ahead of the program by at most a budget of
+//! lists them in the order of first use; [`Replay`] chooses the next entry to fetch, ahead of the program by at most a budget of
 //! bytes. Contents are never part of it. [`ProfileStore`] has them in the user's cache directory.
 
 mod store;
@@ -213,7 +213,7 @@ impl Replay {
         Replay { entries, by_path, next: 0, reached: 0, fetched_bytes: 0, reached_bytes: 0 }
     }
 
-    /// Records that the program uses a path: what lies before it in the profile is not waited for any more.
+    /// Records that the program uses a path: entries before it in the profile count as used.
     pub fn reach(&mut self, path: &Path) {
         let Some(&index) = self.by_path.get(path) else { return };
         while self.reached <= index {

@@ -276,7 +276,7 @@ impl TouchedFile {
     }
 
     /// Returns the next part to fetch, which counts as requested from now on; `None` if no more is earned. To be asked
-    /// only when it can be fetched at once, so that what is needed next is not behind what may be needed later.
+    /// only when it can be fetched at once, so that data needed next does not queue behind data that may be needed later.
     /// `window` limits the granules that are requested and not yet touched.
     pub fn next_fetch(&mut self, window: usize) -> Option<Range<usize>> {
         let (near, far) = self.credits(window);

@@ -49,7 +49,7 @@ impl Process {
     /// the file is looked up by its path in the process's own view of the file systems.
     ///
     /// # Errors
-    /// If it is not mapped there any more, or another file has its path.
+    /// If the file is no longer mapped there, or has been replaced by another file at its path.
     pub fn identity_mapped(&self, mapped: &Mapped) -> io::Result<Identity> {
         match identity_at(self.directory.as_fd(), Path::new(&mapped.by_place())) {
             Err(error) if is_refused(&error) => {
@@ -62,7 +62,7 @@ impl Process {
     /// Opens a mapped file, for reading only; with root's rights it may have been deleted.
     ///
     /// # Errors
-    /// If it is no longer mapped there, is not readable, or another file has its path.
+    /// If the file is no longer mapped there, cannot be read, or has been replaced by another file at its path.
     pub fn reopen_mapped(&self, mapped: &Mapped) -> io::Result<File> {
         match self.open_quietly(Path::new(&mapped.by_place())) {
             Err(error) if is_refused(&error) => {

@@ -1,4 +1,4 @@
-//! Learned starts: what a program waited for is recorded, and fetched ahead of its next start.
+//! Learned starts: files and look-ups that a program waited for are recorded, and prefetched at its next start.
 //!
 //! ```text
 //! calls in which threads sleep ─┐
@@ -68,7 +68,7 @@ pub enum Learning {
     Never,
 }
 
-/// The result of learning: the profile for the next run, and what an earlier one has done for this run.
+/// The result of learning: the profile for the next run, and the effect of the previous profile on this run.
 #[derive(Clone, Debug, Default)]
 pub struct Learned {
     /// The profile with what this run added; `None` if there is nothing to save.
@@ -192,7 +192,7 @@ impl Recorder {
     }
 
     /// Examines what was recorded, with several threads within a time limit. Of paths in `known`, only those are examined
-    /// again for which a thread slept: what else is in memory was fetched by the replay, and more with it.
+    /// again in which a thread slept: the other cached data may have been fetched by the replay.
     fn examine(&self, known: &HashSet<&Path>) -> Vec<Entry> {
         let begun = Instant::now();
         let next = AtomicUsize::new(0);
@@ -256,7 +256,8 @@ fn examine(path: &Path, seen: Vec<Range<u64>>) -> Option<Examined> {
     Some(Examined { device: Some(about.dev()), found })
 }
 
-/// Returns the ranges of a file that the program read: what is in memory, or what was seen if that is not reported.
+/// Returns the ranges of a file that the program read: the cached ranges or, if residency is not reported, the ranges of
+/// sampled reads.
 fn read_ranges(path: &Path, size: u64, seen: Vec<Range<u64>>) -> Vec<Range<u64>> {
     let limit = size.min(FILE_MAX_BYTES);
     let Ok((file, _)) = open_regular(path) else { return Vec::new() };

@@ -393,7 +393,7 @@ impl Ended {
             return None;
         }
         let hidden = self.hidden();
-        // The last touches are most likely those of what was fetched for them.
+        // The last touches were most likely in prefetched granules.
         let unseen = self.0.unseen.min(counts.ahead());
         let wasted = (counts.ahead() - unseen) as u64 * GRANULE_BYTES;
         let idle = match () {

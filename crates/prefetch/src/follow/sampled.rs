@@ -28,7 +28,7 @@ const DISTANCE_MAX: u64 = 64 << 20;
 pub(super) struct SampledReads {
     last: Option<Sample>,
     matches: u32,
-    /// End of what was reported in the file of the last sample.
+    /// End of the ranges reported so far, in the file of the last sample.
     reported: u64,
 }
 

@@ -56,7 +56,7 @@ pub struct Summary {
     pub unseen: u64,
     /// The reason for which such reads cannot be followed on this machine; `None` if they can.
     pub untraced: Option<String>,
-    /// The profile for the next run, and what that of earlier runs has done.
+    /// The profile for the next run, and the effect of the previous profile.
     pub learned: Learned,
 }
 

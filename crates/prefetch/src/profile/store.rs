@@ -111,15 +111,15 @@ pub fn write(profile: &Profile, path: &Path) -> io::Result<()> {
 /// Loads a profile. A file of another user is refused, because its paths would be opened with the rights of this one.
 ///
 /// # Errors
-/// If it cannot be read, belongs to another user, or is no profile of this version.
+/// If the file cannot be read, belongs to another user, or is not a profile of this schema version.
 pub fn load(path: &Path) -> io::Result<Profile> {
     let about = fs::metadata(path)?;
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     if about.uid() != rights::user() {
-        return Err(invalid("it belongs to another user".to_owned()));
+        return Err(invalid("the file belongs to another user".to_owned()));
     }
     if about.len() > FILE_MAX_BYTES {
-        return Err(invalid("it is larger than any profile".to_owned()));
+        return Err(invalid("the file is larger than a profile can be".to_owned()));
     }
     let profile: Profile =
         serde_json::from_slice(&fs::read(path)?).map_err(|error| invalid(error.to_string()))?;

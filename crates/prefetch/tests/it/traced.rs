@@ -206,7 +206,7 @@ fn is_read_ahead(summary: &Summary, megabytes: u64, places: usize) -> Result<(),
     // After the end of the first of two places, the second one prefetches itself, except for the data before it was
     // detected.
     // In a mapping the first guess of a direction may be wrong, and costs 4 MiB. Two mappings of a file are followed by
-    // themselves: what one is given for the part of the other counts as wasted.
+    // themselves: data fetched for one in the part read by the other counts as wasted.
     let is_mapped = of_it.iter().any(|told| told.name.contains("mapping"));
     let others = places as u64 - 1;
     let wasted_max = if is_mapped { 4 * MIB + others * size / 4 } else { others * 2 * MIB };
