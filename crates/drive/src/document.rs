@@ -79,10 +79,10 @@ impl Fault {
                 let near: Vec<String> = near.iter().map(|name| format!("{parents}{dot}{name}")).collect();
                 let known = match (near.is_empty(), self.path.is_empty()) {
                     (false, _) => String::new(),
-                    (true, true) => format!("; there are {}", known.join(", ")),
+                    (true, true) => format!("; valid keys: {}", known.join(", ")),
                     (true, false) => format!("; `{parents}` has {}", known.join(", ")),
                 };
-                format!("there is no such key{}{known}", did_you_mean(&near))
+                format!("unknown key{}{known}", did_you_mean(&near))
             }
             FaultKind::MissingKey(_) => "it is missing".to_owned(),
             FaultKind::Other(sentence) => sentence.clone(),
@@ -474,13 +474,10 @@ mod tests {
             ),
             (refused("name = 'a'\nmode = 3"), "x.toml:2: mode: 3; expected one of off, track_end, in quotes"),
             (refused("on = true"), "x.toml:1: name: it is missing"),
-            (
-                refused("name = 'a'\n\ncuont = 1"),
-                "x.toml:3: cuont: there is no such key; did you mean count?",
-            ),
+            (refused("name = 'a'\n\ncuont = 1"), "x.toml:3: cuont: unknown key; did you mean count?"),
             (
                 refused("name = 'a'\nxyz = 1"),
-                "x.toml:2: xyz: there is no such key; there are name, on, count, mode, part",
+                "x.toml:2: xyz: unknown key; valid keys: name, on, count, mode, part",
             ),
             (
                 part("delay = 3"),
@@ -493,13 +490,13 @@ mod tests {
             (part("share = 'nan'"), "x.toml:8: part.1.share: \"nan\"; expected a number such as 2 or 0.5"),
             (part("pair = [1]"), "x.toml:8: part.1.pair: a list of 1; expected a list of 2 in brackets"),
             (part("pair = [1, 2, 3]"), "x.toml:8: part.1.pair: a list of 3; expected fewer items"),
-            (part("sise = 3"), "x.toml:8: part.1.sise: there is no such key; did you mean part.1.size?"),
+            (part("sise = 3"), "x.toml:8: part.1.sise: unknown key; did you mean part.1.size?"),
             (refused("name = 'a'\npart = 3"), "x.toml:2: part: 3; expected a list in brackets"),
             (refused("name = 'a'\npart = [3]"), "x.toml:2: part.0: 3; expected a table of keys"),
             (refused("name = 'a'\n[[part]]"), "x.toml:2: part.0.size: it is missing"),
             (
                 refused("name = 'a'\n[[part]]\n[[prat]]\nsize = 1"),
-                "x.toml:3: prat: there is no such key; did you mean part?",
+                "x.toml:3: prat: unknown key; did you mean part?",
             ),
         ] {
             assert_eq!(said, expected);

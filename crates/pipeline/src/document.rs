@@ -332,11 +332,11 @@ impl<'a> Table<'a> {
                 let words: Vec<&str> = known.iter().copied().collect();
                 let near = similar(key, words.iter().copied());
                 let rest = if near.is_empty() {
-                    format!("; there are {}", words.join(", "))
+                    format!("; valid keys: {}", words.join(", "))
                 } else {
                     did_you_mean(&near)
                 };
-                return Err(place.error(format!("there is no such key{rest}")));
+                return Err(place.error(format!("unknown key{rest}")));
             }
         }
         Ok(())

@@ -115,7 +115,7 @@ fn replicas_of_steps_without_a_key_are_refused() {
         assert!(error.contains("replicas") && error.contains("the step has none"), "{error}");
     }
     let filter = with("op = \"filter\"\nwhere = \"key = 1\"\nreplicas = 2");
-    assert!(filter.contains("replicas: there is no such key"), "{filter}");
+    assert!(filter.contains("replicas: unknown key"), "{filter}");
     let computed = with("op = \"aggregate\"\nby = \"key % 7\"\ncompute = \"count(*) AS n\"\nreplicas = 2");
     assert!(computed.contains("compute it in a select before"), "{computed}");
     let many = with("op = \"distinct\"\nby = \"key\"\nreplicas = 65");

@@ -194,11 +194,11 @@ mod tests {
         assert!(error(&[("prefetch.limit", "much")]).contains("or `auto`, or `off`"));
         assert!(
             error(&[("memory.sice", "1GiB")])
-                .starts_with("memory.sice=1GiB: there is no such key; did you mean memory.size?")
+                .starts_with("memory.sice=1GiB: unknown key; did you mean memory.size?")
         );
         assert!(
             error(&[("memry.size", "1GiB")])
-                .starts_with("memry.size=1GiB: there is no such key; did you mean memory.size?")
+                .starts_with("memry.size=1GiB: unknown key; did you mean memory.size?")
         );
         assert!(error(&[("process.p.siez", "1GiB")]).contains("did you mean process.p.size?"));
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
         assert!(error(&[("drive.model", "deskstar-7k250")]).contains("name one of"));
         let unknown = Scenario::from_toml("name = 'x'\ncolour = 1\n", "x.toml").unwrap_err().to_string();
         assert!(
-            unknown.starts_with("x.toml:2: colour: there is no such key; there are name, run, drive"),
+            unknown.starts_with("x.toml:2: colour: unknown key; valid keys: name, run, drive"),
             "{unknown}"
         );
         let impossible =

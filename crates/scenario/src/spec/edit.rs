@@ -139,8 +139,8 @@ fn problem(key: &str, fault: &Fault) -> String {
             let whole = |name: &str| [parents, &[name], rest].concat().join(".");
             let near: Vec<String> = similar(unknown, known.iter().copied()).into_iter().map(whole).collect();
             let known =
-                if near.is_empty() { format!("; there are {}", known.join(", ")) } else { String::new() };
-            format!("there is no such key{}{known}", did_you_mean(&near))
+                if near.is_empty() { format!("; valid keys: {}", known.join(", ")) } else { String::new() };
+            format!("unknown key{}{known}", did_you_mean(&near))
         }
         FaultKind::Other(sentence) if fault.path.len() == typed.len() => sentence.clone(),
         _ => fault.to_string(),

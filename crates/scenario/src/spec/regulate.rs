@@ -462,7 +462,7 @@ mod tests {
             ("release = 'soon'", "or `off`"),
             ("release = '0s'", "regulate.release: more than 0"),
             ("depth = 0", "regulate.depth: 1 to 32"),
-            ("polisy = 'ours'", "regulate.polisy: there is no such key; did you mean regulate.policy?"),
+            ("polisy = 'ours'", "regulate.polisy: unknown key; did you mean regulate.policy?"),
         ] {
             let text = format!("{LEAST}[regulate]\n{keys}");
             let error = Scenario::from_toml(&text, "x.toml").unwrap_err().to_string();

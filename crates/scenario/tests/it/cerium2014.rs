@@ -168,7 +168,7 @@ fn what_cannot_be_is_refused_in_a_sentence() {
         }
     };
     assert!(error("job.wc.method", "blocked").contains("expected one of mmap, read, blocked-any"));
-    assert!(error("job.wc.color", "red").contains("there is no such key; there are name, size"));
+    assert!(error("job.wc.color", "red").contains("unknown key; valid keys: name, size"));
     assert!(error("job.cw.part", "16KiB").contains("no job is called `cw`"));
     assert!(error("process.wc.size", "1GB").contains("no process is called `wc`"));
     assert_eq!(error("job.wc.part", "5000"), "job.0.part: one page or more, and whole pages (memory.page)");

@@ -571,7 +571,7 @@ fn a_machine_that_cannot_be_is_an_error_that_says_what_to_do() {
         "cpu.cores: 1024 at most where machine.scheduler is `per-core`"
     );
     assert!(
-        error(&[("machine.hop.l3", "1us")]).contains("there is no such key"),
+        error(&[("machine.hop.l3", "1us")]).contains("unknown key"),
         "{}",
         error(&[("machine.hop.l3", "1us")])
     );
