@@ -336,19 +336,15 @@ pub struct ReadCall {
 }
 
 impl ReadCall {
-    /// Parses the number of the system call and its arguments; a word or -1 in its place means that the thread is in
-    /// no call.
+    /// Returns the read that a line of `syscall` describes.
     fn of(text: &str) -> Option<ReadCall> {
-        let mut words = text.split_ascii_whitespace();
-        let call: i64 = words.next()?.parse().ok()?;
-        let mut next = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-        let (file, _, bytes) = (next()?, next()?, next()?);
+        let (call, arguments) = sleeping::parse(text)?;
         let offset = match call {
             libc::SYS_read => None,
-            libc::SYS_pread64 => Some(next()?),
+            libc::SYS_pread64 => Some(arguments[3]),
             _ => return None,
         };
-        Some(ReadCall { file: u32::try_from(file).ok()?, bytes, offset })
+        Some(ReadCall { file: u32::try_from(arguments[0]).ok()?, bytes: arguments[2], offset })
     }
 }
 

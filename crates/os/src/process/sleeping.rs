@@ -36,8 +36,6 @@ pub enum FileCall {
 
 /// The meaning of the arguments of a call.
 enum Shape {
-    Read,
-    PositionedRead,
     List,
     /// Place of the directory argument, if any; of the path; and of the flags of an open, if it is one.
     Path {
@@ -51,8 +49,6 @@ impl Shape {
     fn of(call: i64) -> Option<Shape> {
         let at = |open_flags| Shape::Path { directory: Some(0), path: 1, open_flags };
         Some(match call {
-            libc::SYS_read => Shape::Read,
-            libc::SYS_pread64 => Shape::PositionedRead,
             libc::SYS_getdents64 => Shape::List,
             libc::SYS_openat => at(Some(2)),
             libc::SYS_newfstatat
@@ -79,16 +75,13 @@ impl Process {
     pub fn file_call(&self, thread: u32) -> Option<FileCall> {
         let file = self.at(&format!("task/{thread}/syscall")).ok()?;
         let mut buffer = [0; 256];
-        let (call, arguments) = parse(reread(file.as_fd(), &mut buffer).ok()?)?;
+        let text = reread(file.as_fd(), &mut buffer).ok()?;
+        if let Some(read) = ReadCall::of(text) {
+            return Some(FileCall::Read(read));
+        }
+        let (call, arguments) = parse(text)?;
         let descriptor = || u32::try_from(arguments[0]).ok();
         Some(match Shape::of(call)? {
-            Shape::Read => {
-                FileCall::Read(ReadCall { file: descriptor()?, bytes: arguments[2], offset: None })
-            }
-            Shape::PositionedRead => {
-                let (file, bytes, offset) = (descriptor()?, arguments[2], Some(arguments[3]));
-                FileCall::Read(ReadCall { file, bytes, offset })
-            }
             Shape::List => FileCall::List(descriptor()?),
             Shape::Path { directory, path, open_flags } => {
                 if open_flags.is_some_and(|index| writes(arguments[index])) {
@@ -141,7 +134,7 @@ fn writes(flags: u64) -> bool {
 }
 
 /// Parses the number of the call and its arguments; `None` if the thread is in no call.
-fn parse(text: &str) -> Option<(i64, [u64; 6])> {
+pub(super) fn parse(text: &str) -> Option<(i64, [u64; 6])> {
     let mut words = text.split_ascii_whitespace();
     let call = words.next()?.parse().ok()?;
     let mut arguments = [0; 6];
