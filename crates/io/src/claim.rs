@@ -53,12 +53,12 @@ impl Claim {
         Err(busy())
     }
 
-    /// Claims a directory that exists, by a lock on it: for directories that are removed when their process ends, so that one
-    /// that is left can be told from one in use.
+    /// Claims an existing directory by locking it. For directories that their process removes at its end: a directory
+    /// without a lock was left by a killed process.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] if another claim has it; if it is not a directory, has just been removed, or lies on a
-    /// file system without locks.
+    /// [`io::ErrorKind::ResourceBusy`] if another process holds the claim; other errors if the path is not a
+    /// directory, has just been removed, or is on a file system without locks.
     pub fn of_directory(path: impl AsRef<Path>) -> io::Result<Claim> {
         let path = path.as_ref();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;

@@ -47,9 +47,9 @@ pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
     })
 }
 
-/// Ends all requests to the mount of sakiyomi on `directory`, of which each caller gets an error. A process that was killed
-/// while it waited for its own mount ends only by this: the kernel waits for an answer that no thread is left to give.
-/// Users other than root need `/sys/fs/fuse/connections`.
+/// Aborts all pending requests to the sakiyomi mount at `directory`; their callers get an error. A killed process that
+/// waits for its own mount can end only after this, because no thread is left to answer. Users other than root need
+/// `/sys/fs/fuse/connections`.
 ///
 /// # Errors
 /// [`Error::NotMounted`], [`Error::OtherUser`], [`Error::Unmount`].

@@ -98,8 +98,8 @@ pub fn unmount(place: &Path, lazy: bool) -> io::Result<()> {
     Ok(rustix::mount::unmount(place, flags | UnmountFlags::NOFOLLOW)?)
 }
 
-/// Ends all requests to a file system that is served by a process, such as FUSE (`MNT_FORCE`), whose callers get an error. It
-/// may stay mounted, as long as it is in use.
+/// Aborts all pending requests to a file system that is served by a process, such as FUSE (`MNT_FORCE`); their callers
+/// get an error. The file system may stay mounted while it is in use.
 ///
 /// # Errors
 /// Returns the errors of umount2(2), but for `EBUSY`.

@@ -55,7 +55,7 @@ pub use pagemap::PageMap;
 pub use sleeping::FileCall;
 pub use thread::{Sleeps, Thread, Times};
 
-/// Bit of `SIGKILL` in sets of signals.
+/// Bit of `SIGKILL` in a signal set.
 const SIGKILL_BIT: u64 = 1 << 8;
 
 /// Returns whether a process has been killed and has not ended: it waits in the kernel, for example for a file system that

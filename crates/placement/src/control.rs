@@ -72,7 +72,7 @@ impl ControlSettings {
         ControlSettings { reaction_ns, ..self }
     }
 
-    /// Returns the rate that a smaller plan must hold to be adopted at a rate: higher by the hysteresis.
+    /// Returns the rate that a smaller plan must sustain to be adopted: the present rate increased by the hysteresis.
     #[must_use]
     pub fn step_down_at_per_s(&self, rate_per_s: f64) -> f64 {
         rate_per_s / (1.0 - self.hysteresis_ratio)

@@ -90,7 +90,7 @@ impl CachedFile {
     /// Brings a range into the page cache and waits for its end. Unlike [`bring`](CachedFile::bring), it copies nothing.
     /// If residency is not reported, the whole range counts as not cached before, unless its end arrives at once.
     pub(crate) fn bring_and_wait(&self, range: &Range<u64>) -> FetchOutcome {
-        /// Storage takes longer than this.
+        /// Longest duration of a read of cached data.
         const RESIDENT_LATENCY: Duration = Duration::from_micros(150);
         let length = range.end - range.start;
         let before = self.find(range);
@@ -100,7 +100,7 @@ impl CachedFile {
         }
         let since = Instant::now();
         let piece = *self.piece.get_or_init(|| page_cache::piece(&self.file).unwrap_or(4096));
-        // It fails where residency is not reported, after the requests.
+        // If residency is not reported, this fails after the requests have been sent.
         let _ = page_cache::fetch_in_pieces(&self.file, range.clone(), piece);
         let done = self.await_byte(range.end - 1);
         let was_resident = before.is_none() && since.elapsed() < RESIDENT_LATENCY;

@@ -7,9 +7,9 @@
 //!                       in a row
 //! ```
 //!
-//! Reads by `pread` or through a mapping move no file position. Large mappings are followed by the pages that the program
-//! has touched, which its page tables show (`mapped`). For other such reads, if there are signs of such reads (`signs`) and it is
-//! permitted, the kernel's tracepoints report touched pages (`tracer`). From these, places that advance are derived
+//! Reads by `pread` or through a mapping move no file position. Large mappings are followed by the touched pages in
+//! the page tables of the program (`mapped`). For other such reads, if there are signs of them (`positionless`) and it
+//! is permitted, the kernel's tracepoints report touched pages (`tracer`). From these, places that advance are derived
 //! (`streams`), each of which is followed like a position (`traced`).
 //!
 //! The programs are not modified: their positions are read from `/proc`, their files are opened a second time, and only
@@ -107,7 +107,7 @@ const SLEEP_MAX: Nanos = Nanos(50_000_000);
 /// Follows a process and its descendants until the process has ended and `stop` is set. The thread that sets `stop`
 /// must unpark this thread. If programs were traced, another process removes the trace instance.
 ///
-/// `profile` is what earlier runs of the same command have read, or an empty one.
+/// `profile` lists the files that earlier runs of the same command have read; it may be empty.
 ///
 /// # Errors
 /// If the process does not exist.

@@ -21,9 +21,9 @@ pub const PROFILE_SCHEMA: &str = "sakiyomi.profile/1";
 /// Entries of a profile. Further ones are not recorded.
 pub const ENTRIES_MAX: usize = 50_000;
 
-/// Entries that are fetched without a sign that the program uses any of them: an outdated profile costs no more.
+/// Maximum entries fetched before the program is seen to use one; this bounds the cost of an outdated profile.
 const UNCONFIRMED_ENTRIES_MAX: usize = 256;
-/// Bytes that are fetched likewise.
+/// Maximum bytes fetched before that.
 const UNCONFIRMED_BYTES_MAX: u64 = 64 << 20;
 
 /// The files and look-ups of a command.
@@ -59,7 +59,7 @@ pub struct Entry {
 pub enum Found {
     /// A regular file.
     File {
-        /// Its inode number, size in bytes, and time of modification in nanoseconds since 1970.
+        /// Inode number.
         inode: u64,
         /// Size in bytes.
         size_bytes: u64,
@@ -70,7 +70,7 @@ pub enum Found {
     },
     /// A directory, whose entries were listed or whose attributes were read.
     Directory,
-    /// Nothing; the file system remembers that.
+    /// No file; the kernel caches the failed look-up.
     Missing,
 }
 
@@ -105,14 +105,14 @@ impl Profile {
         self.entries.iter().map(|entry| entry.found.bytes()).sum()
     }
 
-    /// Adds what another run found: entries of both have the later content; new ones come after the entry that preceded
-    /// them in their run.
+    /// Merges the entries of another run. Ranges of an unchanged file are joined, a changed file has its new entry,
+    /// and a new path follows the path that preceded it in that run.
     pub fn merge(&mut self, run: Vec<Entry>) {
         self.runs += 1;
         let mut next: Vec<Entry> = Vec::with_capacity(self.entries.len() + run.len());
         let known: HashMap<&Path, usize> =
             self.entries.iter().enumerate().map(|(index, entry)| (entry.path.as_path(), index)).collect();
-        // New entries by the known one that they follow; those before any known one first.
+        // New entries, grouped by the known entry that they follow; `None` for those at the beginning.
         let mut following: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
         let mut updated: HashMap<usize, usize> = HashMap::new();
         let mut after = None;
@@ -143,7 +143,7 @@ impl Profile {
         self.entries = next;
     }
 
-    /// Removes entries of which a replay found that they are outdated, by their index in ascending order.
+    /// Removes outdated entries, given by their indices in ascending order.
     pub fn remove(&mut self, outdated: &[usize]) {
         let mut index = 0;
         self.entries.retain(|_| {

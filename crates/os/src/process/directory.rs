@@ -52,7 +52,7 @@ pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
 /// that can have side effects.
 ///
 /// # Errors
-/// If it does not exist, is not readable, or is not a regular file.
+/// If the file does not exist, cannot be read, or is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let place = File::from(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
     let about = place.metadata()?;

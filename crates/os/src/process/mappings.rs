@@ -45,8 +45,8 @@ impl Process {
         Ok(text.split(|&byte| byte == b'\n').filter_map(parse).collect())
     }
 
-    /// Returns the identity of a mapped file. With root's rights this makes no request to its file system; otherwise
-    /// the file is looked up by its path in the process's own view of the file systems.
+    /// Returns the identity of a mapped file. As root, this makes no request to the file system; other users look the
+    /// file up by its path in the mount namespace of the process.
     ///
     /// # Errors
     /// If the file is no longer mapped there, or has been replaced by another file at its path.
@@ -59,7 +59,7 @@ impl Process {
         }
     }
 
-    /// Opens a mapped file, for reading only; with root's rights it may have been deleted.
+    /// Opens a mapped file for reading. Root can open it even if it has been deleted.
     ///
     /// # Errors
     /// If the file is no longer mapped there, cannot be read, or has been replaced by another file at its path.
@@ -87,14 +87,14 @@ impl Mapped {
         format!("map_files/{}", self.place)
     }
 
-    /// Returns the path in the process's own view, relative to its directory in `/proc`.
+    /// Returns the path in the mount namespace of the process, relative to its directory in `/proc`.
     fn by_path(&self) -> io::Result<PathBuf> {
         let inner = self.path.strip_prefix("/").map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
         Ok(Path::new("root").join(inner))
     }
 
-    /// Passes an identity on if it is that of the mapped file. The device is not compared, because overlays and
-    /// subvolumes map another one than they show.
+    /// Returns `found` if it is the mapped file. Devices are not compared: on overlays and subvolumes the device in
+    /// `maps` differs from that of `stat`.
     fn checked(&self, found: Identity) -> io::Result<Identity> {
         if found.inode == self.inode { Ok(found) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
     }

@@ -69,8 +69,9 @@ impl Shape {
 }
 
 impl Process {
-    /// Returns the call about files in which one of its threads sleeps; `None` if there is none, if it opens a file for
-    /// writing, or if that is not visible. Where the program has changed or unmapped its path, it is wrong or missing.
+    /// Returns the call about files in which one of its threads sleeps; `None` if there is none, if it opens a file
+    /// for writing, or if that is not visible. If the program has overwritten or unmapped the path meanwhile, the path
+    /// is wrong or the result is `None`.
     #[must_use]
     pub fn file_call(&self, thread: u32) -> Option<FileCall> {
         let file = self.at(&format!("task/{thread}/syscall")).ok()?;
@@ -112,7 +113,7 @@ impl Process {
     fn path_at(&self, address: u64) -> io::Result<PathBuf> {
         let memory = self.at("mem")?;
         let mut buffer = vec![0; PATH_MAX_BYTES];
-        // A read that reaches an unmapped page fails as a whole or ends before it: first up to the end of the page.
+        // A read into an unmapped page can fail as a whole, so the first read ends at the page boundary.
         let page_bytes = rustix::param::page_size() as u64;
         let first =
             usize::try_from(page_bytes - address % page_bytes).unwrap_or(PATH_MAX_BYTES).min(PATH_MAX_BYTES);

@@ -1,4 +1,4 @@
-//! Whether fetches by touched parts help a file, and their figures. Pure.
+//! Decides whether a file is fetched by its touched parts, and counts these fetches. Pure.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use sakiyomi_model::Nanos;
 use super::nanos;
 use crate::cached_file::FetchOutcome;
 
-/// Bytes found in memory one after the other, after which a file counts as resident.
+/// Consecutive bytes found in the page cache after which a file counts as resident.
 const RESIDENT_BYTES: u64 = 8 << 20;
 
-/// A program that waits for less than this has nothing to be hidden.
+/// I/O wait below which there is nothing to hide.
 pub(super) const WAIT_MIN_TIME: Nanos = Nanos(2_000_000);
 
 /// Fetches of a file by its touched parts.
@@ -21,9 +21,9 @@ pub(super) struct FetchState {
     /// The shortest duration of a fetch.
     pub(super) latency: Option<Nanos>,
     pub(super) is_refused: bool,
-    /// Bytes found in memory since the last that were not.
+    /// Consecutive bytes found in the page cache.
     resident: u64,
-    /// Waiting time of the program from which on it may be helped.
+    /// I/O wait of the program at which fetching begins.
     helps_from: Nanos,
 }
 
@@ -34,7 +34,7 @@ impl FetchState {
         FetchState { brought: 0, latency: None, is_refused: false, resident: 0, helps_from }
     }
 
-    /// Returns whether the program waits: a resident file is left alone until it does again.
+    /// Returns whether to fetch. A resident file is not fetched until the program waits again.
     pub(super) fn may_fetch(&mut self, waited: Nanos) -> bool {
         if self.resident >= RESIDENT_BYTES {
             (self.resident, self.helps_from) = (0, waited + WAIT_MIN_TIME);

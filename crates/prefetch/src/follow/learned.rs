@@ -29,14 +29,14 @@ use crate::cached_file::CachedFile;
 use crate::fetcher::{Fetcher, Job};
 use crate::profile::{self, ENTRIES_MAX, Entry, Found, Profile, Replay};
 
-/// Look-ups, reads and other calls at a time: few file systems answer more side by side.
+/// Concurrent look-ups and reads; few file systems serve more in parallel.
 const FETCHES_MAX: usize = 48;
 
 /// Time between two samples of the calls in which threads sleep.
 const SAMPLE_PERIOD: Nanos = Nanos(1_000_000);
-/// Time after the last new path from which on samples become rarer.
+/// Time without a new path after which sampling slows down.
 const START_TIME: Nanos = Nanos(2_000_000_000);
-/// Time between two samples then.
+/// Sampling period after that.
 const LATE_SAMPLE_PERIOD: Nanos = Nanos(10_000_000);
 
 /// Bytes of a file from its beginning that are recorded: the rest of a large file is read ahead while it is read.
@@ -46,23 +46,23 @@ const WHOLE_FILE_MAX_BYTES: u64 = 4 << 20;
 /// Parts of a file whose residency is queried.
 const PART_MIN_BYTES: u64 = 128 << 10;
 
-/// Paths seen to wait from which on a program is worth learning.
+/// Minimum number of paths with an observed wait for a profile to be saved.
 const LEARNED_PATHS_MIN: usize = 16;
-/// Waiting time from which on it is.
+/// Minimum I/O wait for a profile to be saved.
 const LEARNED_WAIT_MIN: Nanos = Nanos(300_000_000);
 
-/// A look-up answered within this time did not ask the storage.
+/// Longest duration of a look-up that the kernel answers from its cache.
 const CACHED_LOOKUP_MAX: Duration = Duration::from_micros(300);
 /// Time limit for examining what was recorded, after the program has ended.
 const EXAMINATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whether a program is learned.
+/// When to record the start of a program, and to replay what was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Learning {
-    /// If it was seen to wait for many files.
+    /// Record if the program waits for many files.
     #[default]
     Auto,
-    /// In any case.
+    /// Always record.
     Always,
     /// Neither recorded nor replayed.
     Never,
@@ -77,7 +77,7 @@ pub struct Learned {
     pub replayed_entries: u64,
     /// Bytes that were fetched ahead and were not in memory.
     pub replayed_bytes: u64,
-    /// I/O wait that a run without the replay had more than this one; `None` if unknown.
+    /// Reduction of the I/O wait against the last run without a replay; `None` if unknown.
     pub hidden: Option<Nanos>,
 }
 
@@ -104,7 +104,7 @@ struct Recorder {
     known: HashMap<PathBuf, usize>,
     /// Ranges that were read while a thread slept, by path.
     ranges: HashMap<usize, Vec<Range<u64>>>,
-    /// Paths of which a call was seen to sleep.
+    /// Paths for which a sleeping call was observed.
     waited: BTreeSet<usize>,
     last_new: Nanos,
     /// Time of the last sample with a sleeping thread.

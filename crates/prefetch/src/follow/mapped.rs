@@ -43,12 +43,12 @@ const KNOWN_POLL_PERIOD: Nanos = Nanos(1_000_000);
 const MOVING_POLL_PERIOD: Nanos = Nanos(3_000_000);
 /// The period grows by half with each poll without a touch, up to this.
 const POLL_PERIOD_MAX: Nanos = Nanos(20_000_000);
-/// Polls rest this many times as long as they take while the program waits or is helped, and otherwise.
+/// Ratios of rest to polling time: while a mapping is active, and otherwise.
 const POLL_REST_FACTORS: (u64, u64) = (10, 60);
-/// Scans of whole mappings rest this many times as long as they take.
+/// Ratio of rest to scan time for scans of whole mappings.
 const FULL_SCAN_REST_FACTOR: u64 = 20;
 
-/// Reading the list of mappings rests this many times as long as it takes: it may have many thousands of lines.
+/// Ratio of rest to reading time for the list of mappings, which may have many thousands of lines.
 const MAPPINGS_REST_FACTOR: u64 = 50;
 
 /// The kernel's default read-ahead, where that of the device is not known.
@@ -268,7 +268,7 @@ impl MappedFiles {
         self.replies = replies;
     }
 
-    /// Starts fetches while any is wanted and there is a thread for it. `window` limits the bytes ahead in all files.
+    /// Starts the wanted fetches, up to the number of threads. `window` limits the bytes ahead in all files.
     fn fetch(&mut self, programs: &BTreeMap<u32, Program>, window: u64, now: Nanos) {
         let window = usize::try_from(window / GRANULE_BYTES).unwrap_or(usize::MAX);
         let mut ahead: usize = self.files.values().map(|file| file.file.counts().ahead()).sum();
@@ -421,9 +421,9 @@ impl Ended {
         (self.0.mapped.device, self.0.mapped.inode)
     }
 
-    /// Returns the additional time for which the program would have waited. A fault in the middle of nothing brings the
-    /// kernel's read-around, and the following ones are partly asked for in time: measured, a run of touched granules
-    /// costs one wait and one more for each 7/4 of the configured read-ahead.
+    /// Returns the additional time for which the program would have waited. Measured: a run of touched granules costs
+    /// one wait, and one more for each 7/4 of the configured read-ahead, because the kernel reads around a fault and
+    /// then reads ahead in part.
     fn hidden(&self) -> Option<Nanos> {
         let Followed { mapped, file, fetches, helped, .. } = &self.0;
         let latency = fetches.latency?;

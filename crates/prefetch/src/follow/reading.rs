@@ -75,7 +75,7 @@ pub(super) struct Reading {
     has_begun: bool,
     /// End of the touched pages, if its position is derived from touches.
     pub(super) stream: Option<u64>,
-    /// Its places, if it was seen to seek.
+    /// The observed positions, if the program seeks.
     pub(super) seeking: Option<Box<Seeking>>,
     /// Whether touches of the same file are followed instead of its position, which does not move.
     pub(super) is_traced: bool,

@@ -17,7 +17,7 @@ const TOUCH_BYTES: u64 = 64 << 10;
 /// pages, and a program reads other files as well.
 const DIFFERENCE_DIVISOR: u64 = 4;
 
-/// Distances in a row that the received bytes must explain before they are taken for progress.
+/// Consecutive distances that the received bytes must match before they count as sequential progress.
 const MATCHES_MIN: u32 = 2;
 
 /// Distance up to which two samples are compared.

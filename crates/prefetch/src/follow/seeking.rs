@@ -1,7 +1,7 @@
 //! Files that a program reads at several places in turn, by seeking: interleaved streams, strides, backwards.
 //!
-//! A poll sees the position at one place only. [`TouchedFile`] joins the places to frontiers, each of which is fetched
-//! ahead of; a program that seeks at random forms none, and is left alone.
+//! A poll sees the position at one place only. [`TouchedFile`] derives frontiers from these places, and data ahead of
+//! each frontier is fetched. Random seeks form no frontier, so nothing is fetched.
 
 use std::sync::Arc;
 

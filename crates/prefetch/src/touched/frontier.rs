@@ -103,7 +103,7 @@ impl Frontier {
         }
     }
 
-    /// Returns the granule of a step: the same conversion.
+    /// Returns the granule at a step; the conversion is its own inverse.
     fn granule(&self, step: usize, length: usize) -> usize {
         self.step(step, length)
     }

@@ -301,7 +301,7 @@ for piece_at in sorted(range(0, size, piece), key=lambda at: at * 7919 % 65537):
     }
 }
 
-/// Opens files in an order that no name explains, as an interpreter does with its modules.
+/// Opens files in an order that cannot be predicted from their names, as an interpreter does with its modules.
 #[test]
 fn a_start_that_was_learned_waits_less() {
     const FILES: u32 = 80;

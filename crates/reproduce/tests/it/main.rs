@@ -55,7 +55,7 @@ fn live_tasks_have_keys_of_their_own_and_lead_to_published_figures() {
     }
 }
 
-/// The figures that follow if all live tasks have run, but for those of one experiment.
+/// The figures derived from all live tasks except those of one experiment.
 fn live_estimates_but_of(paper: Paper, tasks: &[LiveTask], but: Option<&str>) -> BTreeSet<String> {
     let mut results = Results::default();
     for task in tasks.iter().filter(|task| Some(experiment(task.key())) != but) {

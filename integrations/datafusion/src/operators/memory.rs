@@ -16,8 +16,8 @@ const MEMORY_PER_THREAD_BYTES: usize = 2 << 20;
 const MEMORY_PER_BYTE: usize = 4;
 /// Memory for rows of a known size at least: estimates are not exact.
 const KNOWN_MIN_BYTES: usize = 32 << 20;
-/// Eighths of the memory that the pool offers which are taken. The others are for operators that cannot spill, such as small
-/// aggregations and, above all, the writer of the result: for Parquet it holds a whole row group, by default of 1,048,576 rows.
+/// Eighths of the offered memory that an operator takes. The rest is for operators that cannot spill: small
+/// aggregations and the Parquet writer, which holds a whole row group, by default of 1,048,576 rows.
 const TAKEN_EIGHTHS: usize = 5;
 /// Name of the pool that divides its memory among operators by itself.
 const FAIR_POOL: &str = "fair";

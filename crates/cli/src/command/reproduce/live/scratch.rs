@@ -35,8 +35,8 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Creates it where temporary files of queries lie: on a disk if there is one that can be written to. Removes the
-    /// directories that processes have left there that were killed.
+    /// Creates the directory where queries have their temporary files, on a writable disk if there is one. Removes
+    /// directories that killed processes have left there.
     pub(super) fn find() -> Result<Scratch> {
         let parent = spill_directory();
         let found = fs::canonicalize(&parent).and_then(|parent| {
@@ -59,7 +59,7 @@ impl Scratch {
                 made => made?,
             }
             let claim = match Claim::of_directory(&directory) {
-                // Before it was locked, another process has taken it for one that was left.
+                // Another process removed it as a leftover before it was locked.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::NotFound) =>
                 {
@@ -78,7 +78,7 @@ impl Scratch {
     /// Checks that files here are on this machine's storage.
     ///
     /// # Errors
-    /// If they lie in memory.
+    /// If the directory is in memory, as on a tmpfs.
     pub(super) fn on_storage(&self) -> Result<()> {
         let in_memory =
             create_unnamed(&self.directory, Access::Buffered).is_ok_and(|file| lies_in_memory(&file));
@@ -112,7 +112,7 @@ fn remove_left(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten().filter(|entry| is_one(&entry.file_name().to_string_lossy())) {
         let path = entry.path();
-        // Of another user, or a link: `parent` may be writable to all.
+        // Links and directories of other users are skipped, because `parent` may be world-writable.
         let is_own =
             fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && found.uid() == rights::user());
         if !is_own {

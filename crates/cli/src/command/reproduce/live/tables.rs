@@ -69,7 +69,7 @@ fn left_out(name: &str, reason: &str) -> String {
     format!("Left out: query 1 by {name}: {reason}.")
 }
 
-/// Returns notes on the methods of which an earlier run of this experiment has kept no time.
+/// Returns notes on the methods for which an earlier run of this experiment saved no time.
 pub(super) fn query1_left_out(metrics: &Metrics) -> Vec<String> {
     let missing = METHODS.iter().filter(|(name, ..)| !metrics.contains_key(&format!("{name}_s")));
     missing.map(|(name, ..)| left_out(name, "it failed in the run that is continued here")).collect()
