@@ -144,6 +144,8 @@ struct Follower {
     /// Moving average of the CPU time of a step, and the thread's CPU time when the last step began.
     cost: Nanos,
     ran: Duration,
+    /// Part of the current step's CPU time that has a budget of its own: it does not delay the other polls.
+    apart: Duration,
     /// Time of the next discovery.
     discover_at: Nanos,
     learner: Learner,
@@ -174,6 +176,7 @@ impl Follower {
             room_at: Nanos::ZERO,
             cost: Nanos::ZERO,
             ran: cpu::of_this_thread(),
+            apart: Duration::ZERO,
             discover_at: Nanos::ZERO,
             learner,
             mapped: MappedFiles::new(),
@@ -204,7 +207,7 @@ impl Follower {
 
     fn pause(&mut self, now: Nanos) -> Duration {
         let ran = cpu::of_this_thread();
-        let cost = nanos(ran.saturating_sub(self.ran));
+        let cost = nanos(ran.saturating_sub(self.ran + std::mem::take(&mut self.apart)));
         self.ran = ran;
         self.cost = Nanos((self.cost.0 * 7 + cost.0) / 8);
         let rest = Nanos(self.cost.0 * self.rest(now)).max(SLEEP_MIN);

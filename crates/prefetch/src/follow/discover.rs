@@ -32,11 +32,11 @@ impl Follower {
         due.sort_unstable();
         /// Programs that are polled at a time; the others are polled in the next round.
         const PROGRAMS_MAX: usize = 16;
-        let before = cpu::of_this_thread();
+        let (before, apart) = (cpu::of_this_thread(), self.apart);
         for (_, number) in due.into_iter().take(PROGRAMS_MAX) {
             self.discover_in(number, now);
         }
-        let took = nanos(cpu::of_this_thread().saturating_sub(before));
+        let took = nanos(cpu::of_this_thread().saturating_sub(before + (self.apart - apart)));
         self.discover_at = now + Nanos(took.0 * self.rest(now));
     }
 

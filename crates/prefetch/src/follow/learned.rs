@@ -22,9 +22,10 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::cpu;
 use sakiyomi_os::process::{FileCall, entries, open_directory, open_regular};
 
-use super::Follower;
+use super::{Follower, nanos};
 use crate::cached_file::CachedFile;
 use crate::fetcher::{Fetcher, Job};
 use crate::profile::{self, ENTRIES_MAX, Entry, Found, Profile, Replay};
@@ -317,6 +318,19 @@ impl Learner {
             && now.saturating_sub(self.recorder.slept_at) < SLEEP_RECENT_TIME
     }
 
+    /// Sets the time of the next sample, if one was due and took `took`.
+    fn rest(&mut self, now: Nanos, took: Nanos) {
+        /// Ratios of rest to sampling time: while a start is recorded, and otherwise.
+        const SAMPLE_REST_FACTORS: (u64, u64) = (10, 60);
+        if now < self.sample_at {
+            return;
+        }
+        let is_early = now.saturating_sub(self.recorder.last_new) < START_TIME;
+        let period = if is_early { SAMPLE_PERIOD } else { LATE_SAMPLE_PERIOD };
+        let factor = if self.is_recording(now) { SAMPLE_REST_FACTORS.0 } else { SAMPLE_REST_FACTORS.1 };
+        self.sample_at = now + period.max(took * factor);
+    }
+
     /// Records that a program has a file open or mapped.
     pub(super) fn note(&mut self, path: PathBuf, now: Nanos) {
         if self.learning == Learning::Never {
@@ -402,9 +416,8 @@ impl Follower {
         if self.learner.learning == Learning::Never {
             return;
         }
+        let begun = cpu::of_this_thread();
         if now >= self.learner.sample_at {
-            let is_early = now.saturating_sub(self.learner.recorder.last_new) < START_TIME;
-            self.learner.sample_at = now + if is_early { SAMPLE_PERIOD } else { LATE_SAMPLE_PERIOD };
             for program in self.programs.values_mut() {
                 program.sample(now);
                 for call in program.sleeping_calls() {
@@ -425,5 +438,8 @@ impl Follower {
         if !self.options.watch_only {
             self.learner.fetch(self.controller.room());
         }
+        let took = cpu::of_this_thread().saturating_sub(begun);
+        self.apart += took;
+        self.learner.rest(now, nanos(took));
     }
 }

@@ -444,8 +444,10 @@ impl Ended {
 impl Follower {
     /// Finds the mappings of a program.
     pub(super) fn find_mappings(&mut self, number: u32, now: Nanos) -> Option<()> {
+        let begun = cpu::of_this_thread();
         let ended = self.mapped.find(self.programs.get_mut(&number)?, &mut self.learner, now);
         self.end_mappings(ended);
+        self.apart += cpu::of_this_thread().saturating_sub(begun);
         Some(())
     }
 
