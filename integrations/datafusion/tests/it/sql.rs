@@ -139,7 +139,8 @@ fn our_operators_have_the_rows_of_datafusion_and_their_figures_stand_beside_the_
 #[test]
 fn the_writer_of_a_whole_row_group_has_memory_beside_a_sort() {
     let scratch = Scratch::new("sql_row_group");
-    let columns = "value as a, value * 3 as b, value % 1009 as c, cast(value as varchar) as d, 'a text ' || value as e";
+    let columns =
+        "value as a, value * 3 as b, value % 1009 as c, cast(value as varchar) as d, 'a text ' || value as e";
     let wide = format!("select {columns} from generate_series(1, 500000)");
     printed(&scratch, &["-o", "wide.parquet", &wide]);
     let plain = "datafusion.execution.parquet.compression=uncompressed";
@@ -147,7 +148,10 @@ fn the_writer_of_a_whole_row_group_has_memory_beside_a_sort() {
     let sorted = "select * from 'wide.parquet' order by c, a";
     printed(&scratch, &[&arguments[..], &["-o", "sorted.parquet", sorted]].concat());
     let count = printed(&scratch, &["select count(*), sum(a), min(c), max(b) from 'sorted.parquet'"]);
-    assert!(count.contains("500000") && count.contains("125000250000") && count.contains("1500000"), "{count}");
+    assert!(
+        count.contains("500000") && count.contains("125000250000") && count.contains("1500000"),
+        "{count}"
+    );
 }
 
 #[test]
