@@ -91,13 +91,12 @@ impl Follower {
         if self.traced.knows(number) {
             self.take_touches(now);
         }
-        let of_it: Vec<ReadingId> = self
-            .readings
-            .values()
-            .filter(|reading| reading.program == number)
-            .map(|reading| reading.id)
-            .collect();
-        of_it.into_iter().for_each(|id| self.end(id, now));
+        let of_it = self.readings.values().filter(|reading| reading.program == number);
+        let mut of_it: Vec<(Nanos, ReadingId)> = of_it.map(|reading| (reading.moved_at(), reading.id)).collect();
+        // Its last bytes, which no poll has observed, belong to the file that it read last, as far as that goes.
+        of_it.sort_by_key(|&(moved_at, _)| std::cmp::Reverse(moved_at));
+        let of_it = of_it.into_iter().map(|(_, id)| id);
+        of_it.for_each(|id| self.end(id, now));
         self.end_touches(number);
         if let Some(program) = self.programs.get_mut(&number) {
             let mappings = self.mapped.end_with(program);

@@ -95,14 +95,16 @@ impl Follower {
 
     pub(super) fn end(&mut self, id: ReadingId, now: Nanos) {
         let state = self.controller.state(id);
+        let mut went = 0;
         if let Some(reading) = self.readings.get_mut(&id)
             && let Some(program) = self.programs.get_mut(&reading.program)
         {
             program.sample(now);
             let gone = reading.gone;
-            reading.settle(program, 0);
+            reading.settle(program);
             reading.pass_by(program, reading.row.len());
-            program.moved += reading.gone.saturating_sub(gone);
+            went = reading.gone.saturating_sub(gone);
+            program.moved += went;
             let (position, spent) = (reading.position, program.spent());
             let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
             let readings = self.moving.get(&reading.program).copied().unwrap_or(1);
@@ -116,6 +118,10 @@ impl Follower {
         self.tell(now, Event::Ended { id });
         self.fetcher.forget(|job| job.id == id);
         if let Some(mut reading) = self.readings.remove(&id) {
+            if let Some(program) = self.programs.get(&reading.program) {
+                let others = self.readings.values_mut().filter(|other| other.program == reading.program);
+                others.for_each(|other| other.note_elsewhere(went, program));
+            }
             let sharers = std::mem::take(&mut reading.sharers);
             if reading.is_shared && self.left_at.len() < LEFT_FILES_MAX {
                 let Identity { device, inode, .. } = *reading.current();

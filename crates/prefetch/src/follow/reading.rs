@@ -361,9 +361,15 @@ impl Reading {
         self.read = program.spent().read;
     }
 
+    /// Records that so many of the bytes which its program has read since the last poll belong to another file.
+    pub(super) fn note_elsewhere(&mut self, bytes: u64, program: &Program) {
+        let read = program.spent().read;
+        self.read = self.read.map(|before| (before + bytes).min(read.unwrap_or(before)).max(before));
+    }
+
     /// Completes the position when the program has left the file, which it may have read further since the last poll:
-    /// all bytes read since then, except `elsewhere`, are attributed to it.
-    pub(super) fn settle(&mut self, program: &Program, elsewhere: u64) {
+    /// all bytes read since then are attributed to it.
+    pub(super) fn settle(&mut self, program: &Program) {
         if let Some(end) = self.stream {
             self.stream_to(end, end, self.moved.0);
         }
@@ -373,11 +379,9 @@ impl Reading {
         }
         if let (Some(before), Some(read)) = (self.read, program.spent().read) {
             let end = self.row.position(self.index(), u64::MAX);
-            let got = read.saturating_sub(before);
-            let elsewhere = elsewhere.min(got);
-            let went = end.saturating_sub(self.position).min(got - elsewhere);
+            let went = end.saturating_sub(self.position).min(read.saturating_sub(before));
             (self.position, self.gone) = (self.position + went, self.gone + went);
-            self.read = Some(before + elsewhere + went);
+            self.read = Some(before + went);
         }
     }
 
@@ -407,6 +411,11 @@ impl Reading {
         let sight =
             ReadingState { at, position, prefetch, gone, files, was_begun, spent, readings, all_readings };
         self.account.see(sight, state, watch_only);
+    }
+
+    /// Returns when the program has last moved.
+    pub(super) fn moved_at(&self) -> Nanos {
+        self.moved.0
     }
 
     /// Returns whether the program has moved recently.

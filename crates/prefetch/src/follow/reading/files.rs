@@ -75,7 +75,8 @@ impl Reading {
         now: Nanos,
     ) {
         program.forget_file(number);
-        self.settle(program, elsewhere);
+        self.note_elsewhere(elsewhere, program);
+        self.settle(program);
         self.seat = None;
         self.left_to.append(&mut self.sharers);
         self.vacant_since = Some(now);
