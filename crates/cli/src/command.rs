@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod compare;
+mod daemon;
 mod doctor;
 mod drive;
 mod grep;
@@ -95,6 +96,9 @@ pub(crate) enum Command {
     /// List, show, copy and delete what `run` has learned about the starts of commands
     #[command(subcommand, help_template = HELP, before_help = profile::EXAMPLES)]
     Profile(profile::Command),
+    /// Prefetch for the processes of this machine that wait for I/O
+    #[command(subcommand, help_template = HELP, before_help = daemon::EXAMPLES)]
+    Daemon(daemon::Command),
     /// Mount a directory with the timing of an emulated hard disk
     #[command(help_template = HELP, before_help = mount::EXAMPLES)]
     Mount(mount::Mount),
@@ -243,6 +247,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Mount(mount) => mount.run(common),
         Command::Iorate(iorate) => iorate.run(common),
         Command::Profile(profile) => profile.run(common),
+        Command::Daemon(daemon) => daemon.run(common),
         Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),
         Command::Scenario(scenario) => scenario.run(common),

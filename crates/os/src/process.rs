@@ -13,6 +13,7 @@
 //! | files that it has mapped, and the pages of them that it has touched | [`Mapped`], [`PageMap`] |
 //! | parent, user, and end of a process | [`Status`], [`Process::end`] |
 //! | a thread: time on a core, time waiting for one, and the reason of its sleep | [`Thread`] |
+//! | which processes are new, and which wait for I/O | [`newest`], [`Process::waits_for_io`] |
 //! | how much memory may be filled | [`memory`] |
 //! | running a command, with signals and status passed through | [`command`] |
 //!
@@ -30,6 +31,7 @@ mod pagemap;
 mod shared;
 mod sleeping;
 mod thread;
+mod waiting;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -54,6 +56,7 @@ pub use mappings::{Mapped, process_of};
 pub use pagemap::PageMap;
 pub use sleeping::FileCall;
 pub use thread::{Sleeps, Thread, Times};
+pub use waiting::newest;
 
 /// Bit of `SIGKILL` in a signal set.
 const SIGKILL_BIT: u64 = 1 << 8;
@@ -192,6 +195,27 @@ impl Process {
         Ok(openat(&self.directory, "cwd", flags, Mode::empty())?)
     }
 
+    /// Returns the path of its working directory, as it sees it.
+    ///
+    /// # Errors
+    /// If it has ended, or belongs to another user.
+    pub fn working_directory_path(&self) -> io::Result<PathBuf> {
+        self.link("cwd")
+    }
+
+    /// Returns the path of its program file, as it sees it.
+    ///
+    /// # Errors
+    /// If it has ended, belongs to another user, or is a thread of the kernel.
+    pub fn program_file(&self) -> io::Result<PathBuf> {
+        self.link("exe")
+    }
+
+    fn link(&self, name: &str) -> io::Result<PathBuf> {
+        let path = readlinkat(&self.directory, name, Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
+    }
+
     /// Returns its command line.
     ///
     /// # Errors
@@ -208,8 +232,7 @@ impl Process {
     /// # Errors
     /// If the descriptor is closed.
     pub fn name_of(&self, file: u32) -> io::Result<PathBuf> {
-        let name = readlinkat(&self.directory, format!("fd/{file}"), Vec::new())?;
-        Ok(PathBuf::from(OsString::from_vec(name.into_bytes())))
+        self.link(&format!("fd/{file}"))
     }
 
     /// Returns the bytes that it has read so far from files, pipes and sockets (`rchar`), including children that it

@@ -46,6 +46,8 @@ struct State<J: Job> {
     /// Groups with a running job.
     busy: Vec<u32>,
     replies: Vec<J::Reply>,
+    /// Whether there is a reply that wakes the deciding thread.
+    has_urgent: bool,
     threads: usize,
     idle: usize,
     stopping: bool,
@@ -55,7 +57,7 @@ impl<J: Job> Fetcher<J> {
     /// Makes a fetcher whose replies unpark the calling thread.
     pub(crate) fn new(most_threads: usize) -> Fetcher<J> {
         let (todo, busy, replies) = (VecDeque::new(), Vec::new(), Vec::new());
-        let state = State { todo, busy, replies, threads: 0, idle: 0, stopping: false };
+        let state = State { todo, busy, replies, has_urgent: false, threads: 0, idle: 0, stopping: false };
         let shared = Shared { state: Mutex::new(state), work: Condvar::new(), watcher: thread::current() };
         Fetcher { shared: Arc::new(shared), most_threads }
     }
@@ -82,7 +84,14 @@ impl<J: Job> Fetcher<J> {
 
     /// Moves all available replies to `replies`.
     pub(crate) fn take(&self, replies: &mut Vec<J::Reply>) {
-        replies.append(&mut self.shared.lock().replies);
+        let mut state = self.shared.lock();
+        state.has_urgent = false;
+        replies.append(&mut state.replies);
+    }
+
+    /// Returns whether there is a reply for which the deciding thread was woken.
+    pub(crate) fn has_urgent(&self) -> bool {
+        self.shared.lock().has_urgent
     }
 }
 
@@ -136,6 +145,7 @@ fn serve<J: Job>(shared: &Shared<J>) {
             shared.work.notify_one();
         }
         if is_urgent {
+            state.has_urgent = true;
             shared.watcher.unpark();
         }
     }

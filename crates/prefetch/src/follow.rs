@@ -36,6 +36,7 @@ mod reading;
 mod row;
 mod sampled;
 mod seeking;
+mod set;
 mod statistics;
 mod storage_rate;
 mod streams;
@@ -44,7 +45,7 @@ mod times;
 mod traced;
 mod tracer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -62,11 +63,13 @@ use learned::Learner;
 use mapped::MappedFiles;
 use program::Program;
 use reading::Reading;
+use set::Scope;
 use storage_rate::Candidate;
 use traced::Traced;
 use tracer::Tracer;
 
 pub use learned::{Learned, Learning};
+pub use set::FollowerSet;
 pub use statistics::Point;
 pub use summary::{Advice, ReadingSummary, Summary};
 
@@ -128,6 +131,10 @@ pub fn follow(
 
 struct Follower {
     options: Options,
+    /// The descendants that are followed; `None` for all.
+    scope: Option<Scope>,
+    /// Descendants that are not followed, nor theirs.
+    left_alone: BTreeSet<u32>,
     controller: Controller,
     begun: Instant,
     programs: BTreeMap<u32, Program>,
@@ -163,6 +170,8 @@ impl Follower {
         programs.insert(process, Program::open(process, Nanos::ZERO)?);
         Ok(Follower {
             options,
+            scope: None,
+            left_alone: BTreeSet::new(),
             controller: Controller::new(options.limit),
             begun: Instant::now(),
             programs,
@@ -248,9 +257,27 @@ impl Follower {
         // Data that the program has read stays cached as long as the data ahead, so only part of a group's memory can
         // lie ahead.
         let group = self.programs.keys().next().and_then(|&process| memory::left_to(process));
-        let half = group.map(|bytes| bytes / 2);
-        let bytes = [quarter, half, self.options.memory].into_iter().flatten().min();
+        // The pages count as memory of our own group, which may be another.
+        let own = memory::left_to(std::process::id());
+        let [half, own_half] = [group, own].map(|left| left.map(|bytes| bytes / 2));
+        let bytes = [quarter, half, own_half, self.options.memory].into_iter().flatten().min();
         self.tell(now, Event::Room { bytes: bytes.unwrap_or(64 << 20) });
+    }
+
+    /// Returns whether there is a reply for which this thread was woken.
+    fn has_replies(&self) -> bool {
+        self.fetcher.has_urgent() || self.mapped.has_replies() || self.learner.has_replies()
+    }
+
+    /// Returns whether all its programs have ended.
+    fn has_ended(&self) -> bool {
+        self.programs.is_empty()
+    }
+
+    /// Returns the time that its programs have waited for I/O.
+    fn waited(&self) -> Nanos {
+        let running = self.programs.values().map(|program| program.spent().waited.0).sum::<u64>();
+        self.tally.waited() + Nanos(running)
     }
 
     fn name_reading(&mut self) -> ReadingId {

@@ -9,6 +9,7 @@
 //! | whether and how far to read ahead: pure | [`controller`] |
 //! | which parts of a mapped file to fetch: pure | [`touched`] |
 //! | files and look-ups of a command's earlier runs, and their replay | [`profile`] |
+//! | which processes of a machine to follow: pure | [`selection`] |
 //! | observing unmodified programs, and reading ahead of them | [`follow`] |
 //! | a reader for programs that use it: `Read`, `BufRead`, `Seek` | [`reader`] |
 //! | execution of the controller's actions: threads, and a file of which ranges are fetched | `fetcher`, `cached_file` |
@@ -54,6 +55,7 @@ pub mod follow;
 pub mod profile;
 #[cfg(feature = "system")]
 pub mod reader;
+pub mod selection;
 pub mod touched;
 
 #[cfg(feature = "system")]

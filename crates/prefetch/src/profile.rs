@@ -7,7 +7,7 @@
 
 mod store;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,14 @@ pub const ENTRIES_MAX: usize = 50_000;
 const UNCONFIRMED_ENTRIES_MAX: usize = 256;
 /// Maximum bytes fetched before that.
 const UNCONFIRMED_BYTES_MAX: u64 = 64 << 20;
+/// Maximum entries fetched ahead of the program: a part of the profile that is no longer used costs no more.
+const AHEAD_ENTRIES_MAX: usize = 1024;
+
+/// Number of entries below a directory from which it is certain that a run which uses some of them is seen to use one: most
+/// uses of cached files are too short to be seen.
+const SEEN_ENTRIES_MIN: usize = 64;
+/// Successive runs without a use after which an entry is removed.
+const UNUSED_RUNS_MAX: u32 = 3;
 
 /// The files and look-ups of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +59,22 @@ pub struct Entry {
     /// The kind of file there, or that there is none.
     #[serde(flatten)]
     pub found: Found,
+    /// Successive runs since the last in which nothing near it was used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unused_runs: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+impl Entry {
+    /// A path that was used in the current run.
+    #[must_use]
+    pub fn new(path: PathBuf, found: Found) -> Entry {
+        Entry { path, found, unused_runs: 0 }
+    }
 }
 
 /// A file, a directory, or nothing at a path.
@@ -132,15 +156,45 @@ impl Profile {
         add(&mut next, None);
         for (place, entry) in self.entries.iter().enumerate() {
             next.push(match updated.get(&place) {
-                Some(&index) => {
-                    Entry { path: entry.path.clone(), found: merged(&entry.found, &run[index].found) }
-                }
+                Some(&index) => Entry::new(entry.path.clone(), merged(&entry.found, &run[index].found)),
                 None => entry.clone(),
             });
             add(&mut next, Some(place));
         }
         next.truncate(ENTRIES_MAX);
         self.entries = next;
+    }
+
+    /// Records which paths a run was seen to use, and removes entries that several runs have not used. Returns whether
+    /// anything has changed.
+    ///
+    /// Not every use is seen. An entry counts as unused if no path was seen below the closest of its directories that has
+    /// many entries; a profile with few entries has none of that kind, and keeps them.
+    pub fn note_use<'a>(&mut self, seen: impl IntoIterator<Item = &'a Path>) -> bool {
+        let mut below: HashMap<&Path, (usize, bool)> = HashMap::new();
+        for entry in &self.entries {
+            entry.path.ancestors().skip(1).for_each(|directory| below.entry(directory).or_default().0 += 1);
+        }
+        for path in seen {
+            for directory in path.ancestors().skip(1) {
+                if let Some((_, is_seen)) = below.get_mut(directory) {
+                    *is_seen = true;
+                }
+            }
+        }
+        let is_used = |entry: &Entry| {
+            let mut counts = entry.path.ancestors().skip(1).filter_map(|directory| below.get(directory));
+            counts.find(|(count, _)| *count >= SEEN_ENTRIES_MIN).is_none_or(|&(_, is_seen)| is_seen)
+        };
+        let used: Vec<bool> = self.entries.iter().map(is_used).collect();
+        let mut has_changed = false;
+        for (entry, is_used) in self.entries.iter_mut().zip(used) {
+            let before = entry.unused_runs;
+            entry.unused_runs = if is_used { 0 } else { before + 1 };
+            has_changed |= entry.unused_runs != before;
+        }
+        self.entries.retain(|entry| entry.unused_runs < UNUSED_RUNS_MAX);
+        has_changed
     }
 
     /// Removes outdated entries, given by their indices in ascending order.
@@ -191,18 +245,28 @@ pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// Which entries of a profile to fetch, and when.
+///
+/// A program uses its files nearly, but not exactly in the recorded order: threads and cached files change it. So all entries
+/// are fetched but those that were seen in use, and the place of the program, from which the distance is counted, is the median
+/// of the entries that it has used last. To fetch one that it has passed unseen costs little, since that is cached.
 #[derive(Debug)]
 pub struct Replay {
     entries: Vec<Entry>,
     by_path: HashMap<PathBuf, usize>,
+    used: Vec<bool>,
+    /// Entries used last for the first time, the latest at the end.
+    recent: VecDeque<usize>,
     /// Next entry to fetch.
     next: usize,
-    /// Entries up to here have been used by the program, as far as seen.
-    reached: usize,
-    /// Bytes of entries before `next`, and before `reached`.
+    /// The place of the program: the entries before it count as used. At most `next`.
+    passed: usize,
+    /// Bytes of entries before `next`, and before `passed`.
     fetched_bytes: u64,
-    reached_bytes: u64,
+    passed_bytes: u64,
 }
+
+/// Entries used last that determine the place of the program.
+const RECENT_ENTRIES: usize = 7;
 
 impl Replay {
     /// The replay of a profile from its beginning.
@@ -210,37 +274,59 @@ impl Replay {
     pub fn new(profile: &Profile) -> Replay {
         let entries = profile.entries.clone();
         let by_path = entries.iter().enumerate().map(|(index, entry)| (entry.path.clone(), index)).collect();
-        Replay { entries, by_path, next: 0, reached: 0, fetched_bytes: 0, reached_bytes: 0 }
+        let (used, recent) = (vec![false; entries.len()], VecDeque::with_capacity(RECENT_ENTRIES));
+        Replay { entries, by_path, used, recent, next: 0, passed: 0, fetched_bytes: 0, passed_bytes: 0 }
     }
 
-    /// Records that the program uses a path: entries before it in the profile count as used.
+    /// Records that the program uses a path.
     pub fn reach(&mut self, path: &Path) {
         let Some(&index) = self.by_path.get(path) else { return };
-        while self.reached <= index {
-            self.reached_bytes += self.entries[self.reached].found.bytes();
-            self.reached += 1;
+        if std::mem::replace(&mut self.used[index], true) {
+            return;
+        }
+        if self.recent.len() == RECENT_ENTRIES {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(index);
+        self.pass();
+    }
+
+    /// Moves the place of the program to where it was seen last.
+    fn pass(&mut self) {
+        let mut recent: Vec<usize> = self.recent.iter().copied().collect();
+        recent.resize(RECENT_ENTRIES, 0);
+        recent.sort_unstable();
+        while self.passed < recent[RECENT_ENTRIES / 2].min(self.next) {
+            self.passed_bytes += self.entries[self.passed].found.bytes();
+            self.passed += 1;
         }
     }
 
-    /// Returns the next entry to fetch with its index; `None` while `budget` bytes are ahead of the program, while no
-    /// sign of it has been seen for long, and at the end. A single entry may exceed the budget if nothing is ahead.
+    /// Returns the next entry to fetch with its index; `None` while `budget` bytes or too many entries are ahead of the
+    /// program, and at the end. A single entry may exceed the budget if nothing is ahead.
     pub fn next_fetch(&mut self, budget: u64) -> Option<(usize, Entry)> {
-        // The program has passed these entries.
-        while self.next < self.reached {
-            self.fetched_bytes += self.entries[self.next].found.bytes();
-            self.next += 1;
+        while self.used.get(self.next) == Some(&true) {
+            self.skip();
         }
-        let entry = self.entries.get(self.next)?;
-        let ahead = self.fetched_bytes - self.reached_bytes;
-        let is_confirmed = self.reached > 0;
-        let bytes = entry.found.bytes();
-        let limit = if is_confirmed { budget } else { budget.min(UNCONFIRMED_BYTES_MAX) };
-        if ahead > 0 && ahead + bytes > limit || !is_confirmed && self.next >= UNCONFIRMED_ENTRIES_MAX {
+        self.pass();
+        let entry = self.entries.get(self.next)?.clone();
+        let ahead = self.fetched_bytes.saturating_sub(self.passed_bytes);
+        let (most_bytes, most_entries) = if self.recent.is_empty() {
+            (budget.min(UNCONFIRMED_BYTES_MAX), UNCONFIRMED_ENTRIES_MAX)
+        } else {
+            (budget, AHEAD_ENTRIES_MAX)
+        };
+        let is_far = self.next - self.passed >= most_entries;
+        if is_far || ahead > 0 && ahead + entry.found.bytes() > most_bytes {
             return None;
         }
-        self.fetched_bytes += bytes;
+        self.skip();
+        Some((self.next - 1, entry))
+    }
+
+    fn skip(&mut self) {
+        self.fetched_bytes += self.entries[self.next].found.bytes();
         self.next += 1;
-        Some((self.next - 1, entry.clone()))
     }
 
     /// Returns whether nothing is left to fetch.
@@ -258,7 +344,7 @@ mod tests {
 
     fn file(name: &str, ranges: Vec<Range<u64>>) -> Entry {
         let found = Found::File { inode: 1, size_bytes: 1 << 20, modified_ns: 7, ranges };
-        Entry { path: PathBuf::from(name), found }
+        Entry::new(PathBuf::from(name), found)
     }
 
     fn names(profile: &Profile) -> Vec<&str> {
@@ -282,7 +368,7 @@ mod tests {
         let Found::File { ranges, .. } = &profile.entries[2].found else { panic!() };
         let changed = Found::File { inode: 2, size_bytes: 50, modified_ns: 9, ranges: vec![0..50] };
         assert_eq!(ranges.len(), 2);
-        profile.merge(vec![Entry { path: PathBuf::from("/b"), found: changed.clone() }]);
+        profile.merge(vec![Entry::new(PathBuf::from("/b"), changed.clone())]);
         assert_eq!(profile.entries[2].found, changed);
         profile.remove(&[0, 3]);
         assert_eq!(names(&profile), ["/a", "/b", "/c"]);
@@ -291,7 +377,7 @@ mod tests {
     #[test]
     fn a_profile_is_saved_as_text_that_people_can_read() {
         let mut profile = Profile::new(vec!["python3".to_owned(), "-c".to_owned()], PathBuf::from("/home"));
-        let missing = Entry { path: PathBuf::from("/no"), found: Found::Missing };
+        let missing = Entry::new(PathBuf::from("/no"), Found::Missing);
         profile.merge(vec![file("/a", vec![0..4096]), missing]);
         let text = serde_json::to_string(&profile).unwrap();
         assert!(text.contains(r#"{"path":"/no","kind":"missing"}"#), "{text}");
@@ -306,13 +392,53 @@ mod tests {
         let fetched = std::iter::from_fn(|| replay.next_fetch(1 << 40)).count();
         assert_eq!(fetched as u64, UNCONFIRMED_BYTES_MAX >> 20);
         replay.reach(Path::new("/7"));
-        assert_eq!(std::iter::from_fn(|| replay.next_fetch(1 << 40)).count() + fetched, 10_000);
-        assert!(replay.is_over());
+        let more = std::iter::from_fn(|| replay.next_fetch(1 << 40)).count();
+        assert_eq!(more + fetched, AHEAD_ENTRIES_MAX);
+        // The program uses other files from now on.
+        replay.reach(Path::new("/12"));
+        assert_eq!(replay.next_fetch(1 << 40), None);
+        (13..2000).for_each(|index| replay.reach(Path::new(&format!("/{index}"))));
+        let rest = std::iter::from_fn(|| replay.next_fetch(1 << 40)).count();
+        assert!(rest > 0 && rest <= AHEAD_ENTRIES_MAX, "{rest}");
+    }
+
+    #[test]
+    fn a_path_that_is_used_early_does_not_end_the_replay() {
+        let mut profile = Profile::new(Vec::new(), PathBuf::from("/"));
+        profile.merge((0..500).map(|index| file(&format!("/{index}"), vec![0..4096])).collect());
+        let mut replay = Replay::new(&profile);
+        // Libraries, for example, which another run has mapped later.
+        (490..500).chain(0..2).for_each(|index| replay.reach(Path::new(&format!("/{index}"))));
+        let fetched = std::iter::from_fn(|| replay.next_fetch(1 << 40)).count();
+        assert_eq!(fetched, 488, "all but those that were seen in use");
+    }
+
+    #[test]
+    fn entries_that_several_runs_have_not_used_are_removed_and_the_others_stay() {
+        let of = |tree: &str| -> Vec<Entry> {
+            (0..200).map(|index| file(&format!("/mnt/{tree}/{}/{index}", index % 9), vec![])).collect()
+        };
+        let mut profile = Profile::new(Vec::new(), PathBuf::from("/"));
+        profile.merge(of("old"));
+        profile.merge(of("new"));
+        let seen: Vec<PathBuf> =
+            ["/mnt/new/3/12", "/usr/lib/libc.so.6"].into_iter().map(PathBuf::from).collect();
+        for run in 1..=UNUSED_RUNS_MAX {
+            assert_eq!(profile.entries.len(), 400, "run {run}");
+            assert!(profile.note_use(seen.iter().map(PathBuf::as_path)));
+        }
+        assert!(names(&profile).iter().all(|name| name.starts_with("/mnt/new")), "{:?}", names(&profile));
+        assert_eq!(profile.entries.len(), 200);
+        assert!(!profile.note_use(seen.iter().map(PathBuf::as_path)));
+        // A small profile is never judged.
+        let mut small = Profile::new(Vec::new(), PathBuf::from("/"));
+        small.merge(vec![file("/a/b", vec![])]);
+        assert!(!small.note_use([]));
     }
 
     proptest! {
         #[test]
-        fn entries_are_fetched_in_order_within_the_budget(
+        fn entries_are_fetched_once_in_order_within_the_budget(
             sizes in prop::collection::vec(0..100u64, 1..200),
             reached in prop::collection::vec(any::<prop::sample::Index>(), 0..50),
             budget in 1..500u64,
@@ -320,18 +446,23 @@ mod tests {
             let mut profile = Profile::new(Vec::new(), PathBuf::from("/"));
             profile.merge(sizes.iter().enumerate().map(|(index, &size)| file(&format!("/{index}"), vec![0..size])).collect());
             let mut replay = Replay::new(&profile);
-            let (mut last, mut furthest) = (None, 0);
+            let mut last = None;
             for place in reached {
-                let place = place.index(sizes.len());
                 while let Some((index, _)) = replay.next_fetch(budget) {
                     prop_assert!(last.is_none_or(|last| index > last));
-                    let ahead: u64 = sizes[furthest.min(index)..=index].iter().sum();
-                    prop_assert!(ahead <= budget.max(sizes[index]) || index < furthest);
+                    let ahead: u64 = sizes[replay.passed.min(index)..=index].iter().sum();
+                    prop_assert!(ahead <= budget.max(sizes[index]));
                     last = Some(index);
                 }
-                replay.reach(Path::new(&format!("/{place}")));
-                furthest = furthest.max(place + 1);
+                replay.reach(Path::new(&format!("/{}", place.index(sizes.len()))));
             }
+            // However the program goes on, each entry is fetched or seen in use.
+            for index in 0..sizes.len() {
+                while replay.next_fetch(budget).is_some() {}
+                replay.reach(Path::new(&format!("/{index}")));
+            }
+            while replay.next_fetch(u64::MAX).is_some() {}
+            prop_assert!(replay.is_over());
         }
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! By convention, names end in their base unit, `_seconds` or `_ratio`, and counters in `_total`.
 
+mod daemon;
 mod stream;
 
+pub use daemon::daemon;
 pub use stream::stream;
 
 use std::collections::BTreeMap;

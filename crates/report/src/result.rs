@@ -3,6 +3,7 @@
 //! Keys end in their base unit (`_ns`, `_bytes`, `_ratio`; counts are bare). For the same input in virtual time
 //! `result` is identical to the byte; `run` holds the values that vary between runs. Readers ignore unknown keys.
 
+mod daemon;
 mod iorate;
 mod mount;
 mod pareto;
@@ -18,6 +19,7 @@ mod top;
 mod validate;
 
 pub use crate::document::{Document, Machine, Run};
+pub use daemon::{DaemonProcess, DaemonStatus};
 pub use iorate::{IorateBypass, IorateDevice, IorateOwner, IorateProgram, IorateResult, IorateTarget};
 pub use mount::{MountClass, MountRates, MountResult, MountTimes, MountWindow};
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};

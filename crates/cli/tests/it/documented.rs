@@ -87,6 +87,28 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "sakiyomi iorate top /mnt/disk --prometheus --out sakiyomi.prom --interval 100ms --count 2",
         "it goes on for ever, elsewhere",
     ),
+    (
+        "sakiyomi daemon start",
+        "timeout --preserve-status 1 sakiyomi daemon start --socket daemon.sock --cgroup /no/such/group",
+        "it goes on for ever, for all programs of the machine",
+    ),
+    (
+        "sakiyomi daemon start --cgroup /system.slice/batch.service --memory 2GiB",
+        "timeout --preserve-status 1 sakiyomi daemon start --cgroup /system.slice/batch.service --memory 2GiB \
+         --socket daemon.sock",
+        "it goes on for ever",
+    ),
+    (
+        "sakiyomi daemon status",
+        "(timeout 30 sakiyomi daemon start --socket daemon.sock --cgroup /no/such/group & daemon=$!; \
+         until sakiyomi daemon status --socket daemon.sock; do sleep 0.05; done; kill $daemon)",
+        "no daemon runs",
+    ),
+    (
+        "sakiyomi daemon unit > /etc/systemd/system/sakiyomi.service",
+        "sakiyomi daemon unit > sakiyomi.service",
+        "elsewhere",
+    ),
 ];
 
 /// Commands that a page shows failing.

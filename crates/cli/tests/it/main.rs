@@ -3,6 +3,7 @@
 mod accuracy;
 mod cli;
 mod completion;
+mod daemon;
 mod doctor;
 mod documented;
 mod external;

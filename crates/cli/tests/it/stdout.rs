@@ -60,6 +60,7 @@ const PRINTING: &[&str] = &[
     "query gen --sf 0.001 --tables orders -o made --json",
     "query q1 tpch/lineitem.parquet",
     "query calibrate --glance --json --calibration operators.json",
+    "daemon unit",
     "completions bash",
     "completions zsh",
     "completions fish",
@@ -74,7 +75,7 @@ const PRINTING: &[&str] = &[
     "-V",
 ];
 
-/// Commands tested in `mount.rs` and `iorate.rs` because they need a mount, in `query.rs` because they need calibrations, and
+/// Commands tested in `mount.rs`, `iorate.rs` and `daemon.rs` because they need a mount or a daemon, in `query.rs` because they need calibrations, and
 /// commands that print no result.
 const ELSEWHERE: &[&str] = &[
     "run",
@@ -82,6 +83,8 @@ const ELSEWHERE: &[&str] = &[
     "profile save",
     "profile load",
     "profile forget",
+    "daemon start",
+    "daemon status",
     "mount",
     "umount",
     "iorate set",

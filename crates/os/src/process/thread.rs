@@ -86,22 +86,42 @@ impl Thread {
     /// # Errors
     /// If it has ended.
     pub fn sleeps(&self) -> io::Result<Sleeps> {
-        let mut buffer = [0; STAT_LINE_MAX_BYTES];
-        let stat = Stat(reread(self.stat.as_fd(), &mut buffer)?);
-        Ok(match stat.after_name().next() {
-            Some("R") => Sleeps::Not,
-            Some("D") => Sleeps::ForIo,
-            Some("S") if self.is_in(FUSE) => Sleeps::ForIo,
-            Some("Z" | "X") | None => return Err(rustix::io::Errno::SRCH.into()),
-            Some(_) => Sleeps::Otherwise,
-        })
+        sleeps(self.stat.as_fd(), || self.place.as_ref().map(OwnedFd::as_fd))
     }
+}
 
-    fn is_in(&self, place: &str) -> bool {
+/// Returns the current state of a thread that is looked at once.
+///
+/// # Errors
+/// If it has ended.
+pub(super) fn sleeps_of(process: BorrowedFd<'_>, number: u32) -> io::Result<Sleeps> {
+    let open = |name: &str| {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        openat(process, format!("task/{number}/{name}"), flags, Mode::empty())
+    };
+    let stat = open("stat")?;
+    let mut place = None;
+    sleeps(stat.as_fd(), || {
+        place = open("wchan").ok();
+        place.as_ref().map(OwnedFd::as_fd)
+    })
+}
+
+/// Returns the state of a thread, from its `stat` and, if needed, its `wchan`.
+fn sleeps<'a>(stat: BorrowedFd<'_>, place: impl FnOnce() -> Option<BorrowedFd<'a>>) -> io::Result<Sleeps> {
+    let mut buffer = [0; STAT_LINE_MAX_BYTES];
+    let stat = Stat(reread(stat, &mut buffer)?);
+    let is_in = |function: &str| {
         let mut buffer = [0; 64];
-        let at = self.place.as_ref().and_then(|file| reread(file.as_fd(), &mut buffer).ok());
-        at.is_some_and(|at| at == place)
-    }
+        place().and_then(|file| reread(file, &mut buffer).ok().map(|at| at == function)).unwrap_or(false)
+    };
+    Ok(match stat.after_name().next() {
+        Some("R") => Sleeps::Not,
+        Some("D") => Sleeps::ForIo,
+        Some("S") if is_in(FUSE) => Sleeps::ForIo,
+        Some("Z" | "X") | None => return Err(rustix::io::Errno::SRCH.into()),
+        Some(_) => Sleeps::Otherwise,
+    })
 }
 
 /// Returns the time on a core, the time waiting for one, and the number of turns.

@@ -48,6 +48,10 @@ impl Follower {
         if !program.process.is_alive() {
             return self.end_program(number, now);
         }
+        if found.is_new && self.scope.as_ref().is_some_and(|scope| scope.is_ours(&program.process)) {
+            self.left_alone.insert(number);
+            return self.end_program(number, now);
+        }
         if found.refused {
             self.tally.refused.insert(number);
         }
@@ -56,7 +60,9 @@ impl Follower {
             // A follower of its own parent is excluded.
             if child != std::process::id()
                 && !self.programs.contains_key(&child)
+                && !self.left_alone.contains(&child)
                 && let Ok(mut program) = Program::open(child, now)
+                && self.scope.as_ref().is_none_or(|scope| scope.includes(&program.process))
             {
                 program.parent = Some(number);
                 self.programs.insert(child, program);
@@ -92,7 +98,8 @@ impl Follower {
             self.take_touches(now);
         }
         let of_it = self.readings.values().filter(|reading| reading.program == number);
-        let mut of_it: Vec<(Nanos, ReadingId)> = of_it.map(|reading| (reading.moved_at(), reading.id)).collect();
+        let mut of_it: Vec<(Nanos, ReadingId)> =
+            of_it.map(|reading| (reading.moved_at(), reading.id)).collect();
         // Its last bytes, which no poll has observed, belong to the file that it read last, as far as that goes.
         of_it.sort_by_key(|&(moved_at, _)| std::cmp::Reverse(moved_at));
         let of_it = of_it.into_iter().map(|(_, id)| id);

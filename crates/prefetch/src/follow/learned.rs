@@ -220,7 +220,7 @@ impl Recorder {
         examined
             .into_iter()
             .filter(|(_, examined)| examined.device.is_none_or(|device| slow.contains(&device)))
-            .map(|(number, examined)| Entry { path: self.paths[number].clone(), found: examined.found })
+            .map(|(number, examined)| Entry::new(self.paths[number].clone(), examined.found))
             .collect()
     }
 }
@@ -302,6 +302,11 @@ impl Learner {
             replayed_bytes: 0,
             sample_at: Nanos::ZERO,
         }
+    }
+
+    /// Returns whether there is a reply for which the polling thread was woken.
+    pub(super) fn has_replies(&self) -> bool {
+        self.fetcher.has_urgent()
     }
 
     /// Returns when the next sample is due; `None` if nothing is recorded.
@@ -392,11 +397,13 @@ impl Learner {
             Learning::Always => !self.recorder.waited.is_empty(),
             Learning::Auto => is_worth_it,
         };
-        if !is_recorded && self.outdated.is_empty() {
-            return learned;
-        }
         let outdated: Vec<usize> = self.outdated.iter().copied().collect();
         self.profile.remove(&outdated);
+        let seen = self.recorder.paths.iter().map(PathBuf::as_path);
+        let has_changed = self.replayed_entries > 0 && self.profile.note_use(seen);
+        if !is_recorded && outdated.is_empty() && !has_changed {
+            return learned;
+        }
         if self.replayed_entries == 0 {
             self.profile.io_wait_ns = waited.0;
         }

@@ -152,6 +152,11 @@ impl MappedFiles {
         (!self.files.is_empty()).then_some(self.poll_at)
     }
 
+    /// Returns whether there is a reply for which the polling thread was woken.
+    pub(super) fn has_replies(&self) -> bool {
+        self.fetcher.has_urgent()
+    }
+
     /// Returns whether anything is being fetched.
     pub(super) fn is_fetching(&self) -> bool {
         self.in_flight > 0

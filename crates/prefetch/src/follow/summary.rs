@@ -129,6 +129,11 @@ impl Default for SummaryBuilder {
 }
 
 impl SummaryBuilder {
+    /// Returns the time that programs which have ended waited for I/O.
+    pub(super) fn waited(&self) -> Nanos {
+        self.summary.io_wait
+    }
+
     pub(super) fn end_program(&mut self, program: &Program) {
         let spent = program.spent();
         self.summary.computing += spent.ran;

@@ -1,0 +1,493 @@
+//! The daemon itself: finds the processes that wait for I/O, and has each followed by a worker with the rights of that
+//! process. It reads `/proc` only, and never touches another file system.
+//!
+//! ```text
+//! /proc ──► Selection ──► admit ──► Order::Follow ──► worker of (user, groups) ──► page cache
+//!                                   Report::Ended ◄──┘
+//! socket ──► DaemonStatus
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use sakiyomi_model::Nanos;
+use sakiyomi_os::cpu;
+use sakiyomi_os::process::{Process, all, memory, newest};
+use sakiyomi_os::rights::{self, Credentials, home_of};
+use sakiyomi_prefetch::selection::{Look, Selection, TICK};
+use sakiyomi_report::result::{DaemonProcess, DaemonStatus};
+
+use super::protocol::{Order, Report, receive, send};
+use crate::console::note;
+use crate::progress::go_on;
+
+/// Processes that are followed by one worker at a time.
+const FOLLOWED_MAX: usize = 32;
+/// Time for which a process that cannot be followed is not tried again.
+const REFUSED_TIME: Duration = Duration::from_secs(60);
+/// Time between two starts of a worker for the same rights: one that fails at once is not restarted in a loop.
+const RESTART_TIME: Duration = Duration::from_secs(10);
+/// Time without a process to follow after which a worker is ended.
+const WORKER_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time between two divisions of the memory budget.
+const MEMORY_PERIOD: Duration = Duration::from_secs(5);
+/// Time for workers to end.
+const END_TIMEOUT: Duration = Duration::from_secs(8);
+/// Time for a client to take the status.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a daemon is asked to do.
+pub(super) struct Settings {
+    /// Memory budget for data ahead of all processes, in bytes.
+    pub(super) memory: Option<u64>,
+    /// Control groups whose processes are followed; empty for all processes.
+    pub(super) groups: Vec<String>,
+    /// Whether starts are learned.
+    pub(super) learn: bool,
+    /// The socket for status requests, and its path.
+    pub(super) socket: Option<(UnixListener, PathBuf)>,
+}
+
+enum Event {
+    Reported(Credentials, u64, Report),
+    /// The worker of this number has ended.
+    Ended(Credentials, u64),
+    Asked(UnixStream),
+}
+
+struct Worker {
+    /// Distinguishes it from earlier workers with the same rights.
+    number: u64,
+    child: Child,
+    orders: ChildStdin,
+    own_cpu_ns: u64,
+    /// Since when it has had nothing to do.
+    idle_since: Option<Instant>,
+}
+
+struct Followed {
+    rights: Credentials,
+    /// Whether its descendants are followed with it.
+    is_young: bool,
+    name: String,
+    begun: Instant,
+}
+
+struct Supervisor {
+    settings: Settings,
+    begun: Instant,
+    own_program: Option<PathBuf>,
+    selection: Selection,
+    /// The ID that was assigned last to a process or thread.
+    newest: u32,
+    workers: BTreeMap<Credentials, Worker>,
+    started: BTreeMap<Credentials, Instant>,
+    count: u64,
+    followed: BTreeMap<u32, Followed>,
+    refused: BTreeMap<u32, Instant>,
+    status: DaemonStatus,
+    /// CPU time of workers that have ended.
+    past_cpu_ns: u64,
+    memory_at: Instant,
+    sender: mpsc::Sender<Event>,
+}
+
+/// Runs the daemon until SIGTERM or Ctrl-C.
+pub(super) fn run(mut settings: Settings) -> Result<ExitCode> {
+    let (sender, events) = mpsc::channel();
+    let path = settings.socket.take().map(|(listener, path)| {
+        let sender = sender.clone();
+        let listen = move || {
+            for stream in listener.incoming().flatten() {
+                if sender.send(Event::Asked(stream)).is_err() {
+                    return;
+                }
+            }
+        };
+        drop(thread::Builder::new().name("status".to_owned()).spawn(listen));
+        path
+    });
+    let own = Process::open(std::process::id()).context("cannot read /proc")?;
+    let mut supervisor = Supervisor {
+        settings,
+        begun: Instant::now(),
+        own_program: own.program_file().ok(),
+        selection: Selection::default(),
+        newest: 0,
+        workers: BTreeMap::new(),
+        started: BTreeMap::new(),
+        count: 0,
+        followed: BTreeMap::new(),
+        refused: BTreeMap::new(),
+        status: DaemonStatus { pid: std::process::id(), ..DaemonStatus::default() },
+        past_cpu_ns: 0,
+        memory_at: Instant::now(),
+        sender,
+    };
+    while go_on().is_ok() {
+        supervisor.tick()?;
+        let until = Instant::now() + Duration::from_nanos(TICK.0);
+        while let Ok(event) = events.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            supervisor.take(event);
+        }
+    }
+    supervisor.end(&events);
+    if let Some(path) = path {
+        // The next daemon replaces it in any case.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Supervisor {
+    /// Looks at processes, and has those followed that wait.
+    fn tick(&mut self) -> Result<()> {
+        let now = Nanos(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let before = cpu::of_this_thread();
+        let newest = newest().context("cannot read /proc")?;
+        let present = if self.newest == newest { None } else { Some(all().context("cannot list /proc")?) };
+        self.newest = newest;
+        let look = self.selection.tick(now, present);
+        let (processes, is_all) = match look {
+            Look::All => (all().context("cannot list /proc")?, true),
+            Look::These(processes) => (processes, false),
+        };
+        for number in processes {
+            let Ok(process) = Process::open(number) else {
+                self.selection.forget(number);
+                continue;
+            };
+            match process.waits_for_io() {
+                Ok(waits) => {
+                    let is_young = self.selection.is_young(number);
+                    if self.selection.saw(number, waits) {
+                        // It may have ended in the meantime.
+                        let _ = self.admit(process, is_young);
+                    }
+                }
+                Err(_) => self.selection.forget(number),
+            }
+        }
+        if is_all {
+            let took = cpu::of_this_thread().saturating_sub(before);
+            self.selection.looked_at_all(now, Nanos(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)));
+        }
+        let time = Instant::now();
+        self.refused.retain(|_, &mut until| until > time);
+        if time >= self.memory_at {
+            self.memory_at = time + MEMORY_PERIOD;
+            self.end_idle_workers(time);
+            self.divide_memory();
+        }
+        Ok(())
+    }
+
+    /// Has a process followed, if it is to be: one that has just started with its descendants, and from the first process
+    /// of its job on; an older one by itself, because its children are noticed as new processes.
+    fn admit(&mut self, mut process: Process, is_young: bool) -> std::io::Result<()> {
+        let rights = process.credentials()?;
+        if !rights::is_root() && rights.user != rights::user() || !self.is_in_groups(&process)? {
+            return Ok(());
+        }
+        // Threads of the kernel have no program.
+        process.program_file()?;
+        if self.is_taken(process.number(), &rights) {
+            return Ok(());
+        }
+        if is_young {
+            process = self.first_of_job(process, &rights)?;
+        }
+        if self.refused.contains_key(&process.number()) {
+            return Ok(());
+        }
+        let of_worker = self.followed.values().filter(|followed| followed.rights == rights).count();
+        if of_worker >= FOLLOWED_MAX {
+            return Ok(());
+        }
+        let (number, name) = (process.number(), process.name()?);
+        let Some(worker) = self.worker(&rights) else { return Ok(()) };
+        worker.idle_since = None;
+        let order = Order::Follow { process: number, name: name.clone(), is_young };
+        if send(&mut worker.orders, &order).is_ok() {
+            self.followed.insert(number, Followed { rights, is_young, name, begun: Instant::now() });
+            self.divide_memory();
+        }
+        Ok(())
+    }
+
+    /// Returns whether a process with these rights is followed already: by us, as a descendant too, or by `sakiyomi run`.
+    fn is_taken(&self, number: u32, rights: &Credentials) -> bool {
+        /// Process numbers are reused, so that the parents of processes may seem to form a cycle.
+        const ANCESTORS_MAX: usize = 64;
+        let (mut number, mut is_itself) = (number, true);
+        for _ in 0..ANCESTORS_MAX {
+            let includes =
+                |followed: &Followed| followed.rights == *rights && (followed.is_young || is_itself);
+            if self.followed.get(&number).is_some_and(includes) {
+                return true;
+            }
+            is_itself = false;
+            let Ok(process) = Process::open(number) else { return false };
+            if self.prefetches_itself(&process) {
+                return true;
+            }
+            match process.status() {
+                Ok(status) if status.parent != 0 => number = status.parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Returns the first process of a job that has just started: the farthest ancestor in the same process group, with the
+    /// same rights, that is new itself.
+    fn first_of_job(&self, process: Process, rights: &Credentials) -> std::io::Result<Process> {
+        let mut first = process;
+        let of_job = first.group()?;
+        loop {
+            let parent = first.status()?.parent;
+            if !self.selection.is_young(parent) {
+                return Ok(first);
+            }
+            let Ok(mut parent) = Process::open(parent) else { return Ok(first) };
+            let is_of_job = parent.group().is_ok_and(|group| group == of_job);
+            if !is_of_job
+                || parent.credentials().ok().as_ref() != Some(rights)
+                || self.prefetches_itself(&parent)
+            {
+                return Ok(first);
+            }
+            first = parent;
+        }
+    }
+
+    /// Returns whether a process is one of ours: a command that prefetches what it reads, `run` with its program as a
+    /// child, or a daemon with its workers.
+    fn prefetches_itself(&self, process: &Process) -> bool {
+        self.own_program.is_some() && process.program_file().ok() == self.own_program
+    }
+
+    fn is_in_groups(&self, process: &Process) -> std::io::Result<bool> {
+        if self.settings.groups.is_empty() {
+            return Ok(true);
+        }
+        let of_process = process.control_groups()?;
+        Ok(of_process.iter().any(|group| self.settings.groups.iter().any(|wanted| is_below(group, wanted))))
+    }
+
+    /// Returns the worker with these rights, and starts it if there is none.
+    fn worker(&mut self, rights: &Credentials) -> Option<&mut Worker> {
+        let now = Instant::now();
+        if !self.workers.contains_key(rights) {
+            let is_too_soon =
+                self.started.get(rights).is_some_and(|started| now.duration_since(*started) < RESTART_TIME);
+            if is_too_soon {
+                return None;
+            }
+            self.started.insert(rights.clone(), now);
+            match self.start_worker(rights) {
+                Ok(worker) => {
+                    self.workers.insert(rights.clone(), worker);
+                }
+                Err(error) => {
+                    self.status.failures += 1;
+                    note(&format!("cannot start a worker for user {}: {error}", rights.user));
+                }
+            }
+        }
+        self.workers.get_mut(rights)
+    }
+
+    fn start_worker(&mut self, rights: &Credentials) -> std::io::Result<Worker> {
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["daemon", "worker"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if rights::is_root() {
+            rights.apply_to(&mut command);
+        }
+        // Profiles are in the home directory of their user.
+        if rights.user != rights::user() {
+            command.env_remove("XDG_CACHE_HOME").env_remove("HOME").current_dir("/");
+            command.envs(home_of(rights.user).map(|home| ("HOME", home)));
+        }
+        if !self.settings.learn {
+            command.env_remove("XDG_CACHE_HOME").env_remove("HOME");
+        }
+        let mut child = command.spawn()?;
+        let orders = child.stdin.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        let reports = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        self.count += 1;
+        let (number, sender, rights) = (self.count, self.sender.clone(), rights.clone());
+        let listen = move || {
+            let mut reports = BufReader::new(reports);
+            while let Some(report) = receive(&mut reports) {
+                if sender.send(Event::Reported(rights.clone(), number, report)).is_err() {
+                    return;
+                }
+            }
+            let _ = sender.send(Event::Ended(rights, number));
+        };
+        thread::Builder::new().name("reports".to_owned()).spawn(listen)?;
+        Ok(Worker { number, child, orders, own_cpu_ns: 0, idle_since: None })
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Reported(rights, number, report) => {
+                let worker = self.workers.get_mut(&rights).filter(|worker| worker.number == number);
+                match report {
+                    Report::Cpu(own_cpu_ns) => {
+                        if let Some(worker) = worker {
+                            worker.own_cpu_ns = own_cpu_ns;
+                        }
+                    }
+                    Report::Refused(process) => {
+                        self.status.refused += 1;
+                        self.followed.remove(&process);
+                        self.refused.insert(process, Instant::now() + REFUSED_TIME);
+                    }
+                    Report::Ended { process, own_cpu_ns } => {
+                        if let Some(worker) = worker {
+                            worker.own_cpu_ns = own_cpu_ns;
+                        }
+                        self.followed.remove(&process.pid);
+                        self.status.end(process);
+                        self.divide_memory();
+                    }
+                }
+            }
+            Event::Ended(rights, number) => {
+                if self.workers.get(&rights).is_some_and(|worker| worker.number == number)
+                    && let Some(worker) = self.workers.remove(&rights)
+                {
+                    self.lose(&rights, worker);
+                }
+            }
+            Event::Asked(stream) => {
+                let status = self.status();
+                let answer = move || {
+                    let mut stream = stream;
+                    let _ = stream.set_write_timeout(Some(CLIENT_TIMEOUT));
+                    // A client that went away needs no answer.
+                    let _ = serde_json::to_vec(&status).map(|text| stream.write_all(&text));
+                };
+                drop(thread::Builder::new().name("answer".to_owned()).spawn(answer));
+            }
+        }
+    }
+
+    /// Notes that a worker has ended unexpectedly. Its programs continue alone, and are selected again when they wait.
+    fn lose(&mut self, rights: &Credentials, mut worker: Worker) {
+        let end = worker.child.wait();
+        self.past_cpu_ns += worker.own_cpu_ns;
+        self.followed.retain(|_, followed| followed.rights != *rights);
+        self.status.failures += 1;
+        let end = end.map_or_else(|error| error.to_string(), |end| end.to_string());
+        note(&format!(
+            "the worker for user {} has ended unexpectedly ({end}); its programs continue",
+            rights.user
+        ));
+    }
+
+    fn status(&self) -> DaemonStatus {
+        let elapsed = |begun: Instant| u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let own = u64::try_from(cpu::of_this_process().as_nanos()).unwrap_or(u64::MAX);
+        let followed = self.followed.iter().map(|(&pid, followed)| DaemonProcess {
+            pid,
+            name: followed.name.clone(),
+            user: followed.rights.user,
+            elapsed_ns: elapsed(followed.begun),
+            ..DaemonProcess::default()
+        });
+        DaemonStatus {
+            elapsed_ns: elapsed(self.begun),
+            own_cpu_ns: own
+                + self.past_cpu_ns
+                + self.workers.values().map(|worker| worker.own_cpu_ns).sum::<u64>(),
+            memory_bytes: self.settings.memory,
+            workers: self.workers.len() as u64,
+            followed: followed.collect(),
+            ..self.status.clone()
+        }
+    }
+
+    /// Divides the memory budget among the workers in proportion to the processes that they follow.
+    fn divide_memory(&mut self) {
+        let quarter = memory::available().map(|bytes| bytes / 4);
+        let Some(all) = [quarter, self.settings.memory].into_iter().flatten().min() else { return };
+        let count = self.followed.len().max(1) as u64;
+        for (rights, worker) in &mut self.workers {
+            let own = self.followed.values().filter(|followed| followed.rights == *rights).count() as u64;
+            if own > 0 {
+                // A worker that is gone is noticed by the end of its output.
+                let _ = send(&mut worker.orders, &Order::Memory(all / count * own));
+            }
+        }
+    }
+
+    /// Ends workers that have had nothing to do for some time.
+    fn end_idle_workers(&mut self, now: Instant) {
+        let busy: BTreeSet<&Credentials> = self.followed.values().map(|followed| &followed.rights).collect();
+        let mut over = Vec::new();
+        for (rights, worker) in &mut self.workers {
+            if busy.contains(rights) {
+                worker.idle_since = None;
+            } else if now.duration_since(*worker.idle_since.get_or_insert(now)) > WORKER_IDLE_TIMEOUT {
+                over.push(rights.clone());
+            }
+        }
+        for rights in over {
+            if let Some(Worker { mut child, orders, own_cpu_ns, .. }) = self.workers.remove(&rights) {
+                drop(orders);
+                self.past_cpu_ns += own_cpu_ns;
+                // It may take seconds to end.
+                drop(thread::Builder::new().name("end".to_owned()).spawn(move || child.wait()));
+            }
+        }
+    }
+
+    /// Ends the workers, and waits until they have saved what they learned.
+    fn end(mut self, events: &mpsc::Receiver<Event>) {
+        let until = Instant::now() + END_TIMEOUT;
+        let mut children: Vec<Child> = Vec::new();
+        for (_, Worker { child, orders, .. }) in std::mem::take(&mut self.workers) {
+            drop(orders);
+            children.push(child);
+        }
+        while Instant::now() < until {
+            children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+            if children.is_empty() {
+                break;
+            }
+            if let Ok(event) = events.recv_timeout(Duration::from_millis(20)) {
+                self.take(event);
+            }
+        }
+    }
+}
+
+/// Returns whether a control group is this one, or below it. Both are paths from the root of a hierarchy.
+fn is_below(group: &str, wanted: &str) -> bool {
+    let wanted = wanted.trim_end_matches('/');
+    group.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_group_includes_those_below_it_and_no_others() {
+        assert!(is_below("/batch", "/batch"));
+        assert!(is_below("/batch/nightly", "/batch/"));
+        assert!(is_below("/batch", "/"));
+        assert!(!is_below("/batches", "/batch"));
+        assert!(!is_below("/", "/batch"));
+    }
+}
