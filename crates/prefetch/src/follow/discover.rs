@@ -92,7 +92,8 @@ impl Follower {
             self.take_touches(now);
         }
         let of_it = self.readings.values().filter(|reading| reading.program == number);
-        let mut of_it: Vec<(Nanos, ReadingId)> = of_it.map(|reading| (reading.moved_at(), reading.id)).collect();
+        let mut of_it: Vec<(Nanos, ReadingId)> =
+            of_it.map(|reading| (reading.moved_at(), reading.id)).collect();
         // Its last bytes, which no poll has observed, belong to the file that it read last, as far as that goes.
         of_it.sort_by_key(|&(moved_at, _)| std::cmp::Reverse(moved_at));
         let of_it = of_it.into_iter().map(|(_, id)| id);
