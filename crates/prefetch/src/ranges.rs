@@ -333,19 +333,21 @@ impl Shared {
             }
             let piece = at..bytes.end.min(at + PIECE_MAX_BYTES);
             self.file.arrive(&piece)?;
-            self.check_is_cached(&piece);
+            self.is_cached(&piece);
             at = piece.end;
         }
         Ok(())
     }
 
-    /// Notes that the kernel does not cache the file, if nothing of a piece is cached after it was read: then
-    /// prefetching would read everything twice.
-    fn check_is_cached(&self, piece: &Range<u64>) {
-        if self.file.find(piece).is_some_and(|found| found.cached == 0) {
+    /// Returns whether the page cache holds any of a piece that was just read. If not, the kernel does not cache the file,
+    /// and prefetching would read everything twice: it ends.
+    fn is_cached(&self, piece: &Range<u64>) -> bool {
+        let is_cached = self.file.find(piece).is_none_or(|found| found.cached > 0);
+        if !is_cached {
             self.is_uncacheable.store(true, Relaxed);
             self.planner().stop();
         }
+        is_cached
     }
 }
 
@@ -371,9 +373,8 @@ impl Job for FetchJob {
         let FetchJob { shared, piece } = self;
         let missing = shared.file.request(&piece);
         // An error is reported by the wait for this range, which tries again.
-        if missing > 0 && shared.file.arrive(&piece).is_ok() {
+        if missing > 0 && shared.file.arrive(&piece).is_ok() && shared.is_cached(&piece) {
             shared.prefetched_bytes.fetch_add(missing, Relaxed);
-            shared.check_is_cached(&piece);
         }
         let mut planner = shared.planner();
         planner.completed();

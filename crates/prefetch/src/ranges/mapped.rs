@@ -1,5 +1,6 @@
 //! A mapped file whose slices are prefetched.
 
+use std::iter;
 use std::ops::Range;
 use std::path::Path;
 
@@ -43,7 +44,7 @@ impl MappedReader {
     /// # Errors
     /// If the file is neither, or cannot be opened or mapped.
     pub fn open(path: impl AsRef<Path>) -> Result<MappedReader, Error> {
-        MappedReader::new(Prefetch::open(path, [0..u64::MAX])?)
+        MappedReader::new(Prefetch::open(path, iter::once(0..u64::MAX))?)
     }
 
     /// Maps the file of `prefetch`, whose ranges and options hold.

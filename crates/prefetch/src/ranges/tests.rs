@@ -282,6 +282,28 @@ fn files_in_memory_and_empty_files_are_there() {
 }
 
 #[test]
+fn a_file_that_the_kernel_does_not_cache_is_said_not_to_be_there() {
+    let directory = Path::new("/dev/shm");
+    if !directory.is_dir() {
+        skipped("a_file_that_the_kernel_does_not_cache", "there is no /dev/shm");
+        return;
+    }
+    // A hole of a file in memory stays one when it is read.
+    let scratch = Scratch::inside(directory, &[]);
+    OpenOptions::new().write(true).open(scratch.path()).unwrap().set_len(64 * MIB).unwrap();
+    let prefetch =
+        Prefetch::open(scratch.path(), (0..64).map(|index| index * MIB..(index + 1) * MIB)).unwrap();
+    until_quiet(&prefetch);
+    for index in [63, 0] {
+        assert!(!prefetch.wait(index).unwrap());
+    }
+    assert_eq!(prefetch.shared.planner().next(), None, "prefetching would read everything twice");
+    assert_eq!(prefetch.statistics().prefetched_bytes, 0);
+    let reader = MappedReader::new(prefetch).unwrap();
+    assert_eq!(reader.slice_of(5).unwrap(), vec![0; MIB as usize]);
+}
+
+#[test]
 fn a_prefetch_that_is_dropped_requests_nothing_more() {
     let Some((scratch, file)) = cold("a_prefetch_that_is_dropped", &content(1 << 20)) else { return };
     for _ in 0..20 {
