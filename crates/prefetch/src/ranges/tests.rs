@@ -1,3 +1,5 @@
+#![expect(clippy::single_range_in_vec_init, reason = "lists of one range are meant")]
+
 use super::*;
 use proptest::prelude::*;
 use std::fs::OpenOptions;
