@@ -37,10 +37,17 @@ pub struct RangesOptions {
     pub memory_bytes: u64,
 }
 
-/// The window that the header documents.
+/// The smallest window, as the header documents it.
 const DOCUMENTED_WINDOW_MIN_BYTES: u64 = 65536;
 
 const _: () = assert!(sakiyomi_prefetch::ranges::WINDOW_MIN_BYTES == DOCUMENTED_WINDOW_MIN_BYTES);
+
+/// As the header says, threads may share both.
+const _: () = {
+    const fn can_be_shared<T: Send + Sync>() {}
+    can_be_shared::<Ranges>();
+    can_be_shared::<Mapped>();
+};
 
 /// Opens a file and begins to prefetch ranges of it.
 ///

@@ -104,7 +104,8 @@ pub struct Statistics {
     pub prefetched_bytes: u64,
     /// Bytes of the window that are in use: requested, and not yet used by the consumer.
     pub ahead_bytes: u64,
-    /// Number of waits whose range had not arrived.
+    /// Number of waits whose range had not arrived, or of which the kernel does not report that, as for files of other
+    /// users.
     pub waits: u64,
     /// Total time of these waits.
     pub io_wait: Duration,
@@ -234,7 +235,7 @@ impl Prefetch {
     /// reads of it will wait.
     ///
     /// A range that prefetching has not reached is requested by the wait itself, ahead of the order. The kernel may evict
-    /// it again, as any cached data, if memory is short.
+    /// it again, as any cached data, if memory is short. If the file system hangs, so does this call, as a read would.
     ///
     /// # Errors
     /// If there is no such range, or it cannot be read. The next wait tries again.
