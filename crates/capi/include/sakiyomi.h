@@ -1,5 +1,6 @@
 /*
- * sakiyomi: a reader that prefetches its file while the program computes, and rates of processes on a drive.
+ * sakiyomi: a reader that prefetches its file while the program computes, ranges and mappings that are prefetched in an
+ * order that the program knows, and rates of processes on a drive.
  *
  *     sakiyomi_prefetch *reader;
  *     if (sakiyomi_prefetch_open("large.csv", NULL, &reader) < 0)
@@ -12,9 +13,11 @@
  * unchanged. sakiyomi_last_error() describes the error. A null pointer that is not allowed gives -EINVAL.
  *
  * Threads: any thread may use a reader, but only one at a time. Different readers are independent. A reader starts
- * threads of its own once a read has had to wait; signals of the process may be delivered to them.
+ * threads of its own once a read has had to wait; signals of the process may be delivered to them. Prefetched ranges and
+ * mapped files have such threads from the beginning, and any number of threads may use one of them at the same time, until
+ * one closes it.
  *
- * Fork: a child must neither use nor close the readers of its parent.
+ * Fork: a child must neither use nor close the readers, ranges and mapped files of its parent.
  */
 #ifndef SAKIYOMI_H
 #define SAKIYOMI_H
@@ -112,6 +115,133 @@ int sakiyomi_prefetch_stats(const sakiyomi_prefetch *reader, sakiyomi_prefetch_s
  * Null is allowed. Always returns 0.
  */
 int sakiyomi_prefetch_close(sakiyomi_prefetch *reader);
+
+/*
+ * Prefetched ranges: for programs that know which parts of a file they will need, and in which order.
+ *
+ *     sakiyomi_ranges *ranges;
+ *     if (sakiyomi_ranges_open("samples.bin", order, count, NULL, &ranges) < 0)
+ *         errx(1, "%s", sakiyomi_last_error());
+ *     for (size_t index = 0; index < count; index++) {
+ *         sakiyomi_ranges_wait(ranges, index);
+ *         pread(fd, buffer, order[index].length, order[index].offset);
+ *         sakiyomi_ranges_advance(ranges, index + 1);
+ *     }
+ *     sakiyomi_ranges_close(ranges);
+ *
+ * The ranges are read into the page cache in the order of the list, up to 32 pieces of at most 1 MiB at a time, within a
+ * window of memory ahead of the program. Ranges may overlap and repeat; one that is cached already costs no read. They
+ * are cut at the end that the file has when it is opened. Empty ranges, and what lies beyond that end, are always there.
+ */
+
+/* Bytes of a file. */
+typedef struct sakiyomi_range {
+    uint64_t offset;
+    /* An end beyond that of the file, as with UINT64_MAX here, is allowed. */
+    uint64_t length;
+} sakiyomi_range;
+
+/* Options of ranges and mapped files. Set all members to 0, then `size`, then those that differ from the default. */
+typedef struct sakiyomi_ranges_options {
+    /* sizeof(sakiyomi_ranges_options), by which later versions recognize this one. */
+    size_t size;
+    /* The window: maximum memory for data ahead of the program, in bytes, at least 65536. 0: a quarter of the memory that
+     * is available when the file is opened. */
+    uint64_t memory_bytes;
+} sakiyomi_ranges_options;
+
+/* Prefetched ranges of one file. Opened by sakiyomi_ranges_open(), closed by sakiyomi_ranges_close(). */
+typedef struct sakiyomi_ranges sakiyomi_ranges;
+
+/*
+ * Opens a regular file or a block device, and begins to prefetch `count` ranges of it. `path` is NUL-terminated; `ranges`
+ * is copied, and may be null if `count` is 0; `options` may be null. On success returns 0 and stores the handle in
+ * `*opened`; on failure stores null there.
+ *
+ * Fails with the error numbers of open(2); -EISDIR for a directory; -ESPIPE for a pipe, socket or character device;
+ * -EINVAL for invalid options.
+ */
+int sakiyomi_ranges_open(const char *path, const sakiyomi_range *ranges, size_t count,
+                         const sakiyomi_ranges_options *options, sakiyomi_ranges **opened);
+
+/*
+ * Like sakiyomi_ranges_open() for an open file. Uses a duplicate of `fd`, so the caller may close `fd` at any time; its
+ * position does not move. It must not be open for direct I/O (O_DIRECT), which bypasses the page cache.
+ *
+ * Fails with -EBADF, -EMFILE; -EISDIR, -ESPIPE, -EINVAL as above.
+ */
+int sakiyomi_ranges_open_fd(int fd, const sakiyomi_range *ranges, size_t count,
+                            const sakiyomi_ranges_options *options, sakiyomi_ranges **opened);
+
+/*
+ * Waits until the range with this index, counted from 0, is cached. Returns 0 if it is, and 1 if the kernel does not cache
+ * this file, so that reads of it will wait. A range that prefetching has not reached is requested at once, ahead of the
+ * order and beyond the window. The kernel may evict it again, as any cached data, if memory is short.
+ *
+ * Fails with -EINVAL if there is no such range; the error numbers of read(2) if it cannot be read. The next call tries
+ * again.
+ */
+int sakiyomi_ranges_wait(const sakiyomi_ranges *ranges, size_t index);
+
+/*
+ * Reports that the first `count` ranges have been used, so that the window moves on: without such reports nothing beyond
+ * the first window is prefetched. A smaller count than before changes nothing, so threads may report in any order. A range
+ * that is larger than the window is better given as several. Returns 0.
+ */
+int sakiyomi_ranges_advance(const sakiyomi_ranges *ranges, size_t count);
+
+/*
+ * Ends prefetching and frees the handle, without waiting for I/O in flight; the file may stay open until that has
+ * completed. No other thread may be using it. Null is allowed. Always returns 0.
+ */
+int sakiyomi_ranges_close(sakiyomi_ranges *ranges);
+
+/*
+ * A file that is mapped read-only, and prefetched in a given order. Opened by sakiyomi_mapped_open(), closed by
+ * sakiyomi_mapped_close().
+ *
+ * The bytes are those that the file has at present, also if other programs write to it. If the file is truncated, missing
+ * bytes read as zeros; for this purpose the library handles SIGBUS from the first sakiyomi_mapped_open() on, and passes
+ * those of other causes to the handler that was installed before. A program that installs its own handler later loses
+ * this, unless it calls the one that it replaces.
+ */
+typedef struct sakiyomi_mapped sakiyomi_mapped;
+
+/*
+ * Maps a regular file or a block device, and begins to prefetch `count` ranges of it, as sakiyomi_ranges_open() does; or
+ * all of it from its beginning on, if `ranges` is null and `count` 0.
+ *
+ * Fails with the error numbers of open(2) and mmap(2); -EISDIR, -ESPIPE, -EINVAL as above.
+ */
+int sakiyomi_mapped_open(const char *path, const sakiyomi_range *ranges, size_t count,
+                         const sakiyomi_ranges_options *options, sakiyomi_mapped **opened);
+
+/*
+ * Waits until `length` bytes from `offset` on are cached, stores a pointer to them in `*data`, which is valid until the
+ * file is closed, and returns 0. On failure stores null there.
+ *
+ * The window moves on to the first of these bytes if it is in one of the next 64 ranges; a program that uses the ranges in
+ * another order calls sakiyomi_mapped_advance().
+ *
+ * Fails with -EINVAL for bytes beyond the end that the file had when it was opened; -EIO if it has been truncated; the
+ * error numbers of read(2).
+ */
+int sakiyomi_mapped_slice(const sakiyomi_mapped *mapped, uint64_t offset, size_t length, const void **data);
+
+/* Reports that the first `count` ranges have been used, as sakiyomi_ranges_advance() does. Returns 0. */
+int sakiyomi_mapped_advance(const sakiyomi_mapped *mapped, size_t count);
+
+/* Returns the size of the file when it was opened, in bytes. */
+int64_t sakiyomi_mapped_size(const sakiyomi_mapped *mapped);
+
+/* Returns 1 if a byte was accessed that the file no longer had, so that a zero was read instead; otherwise 0. */
+int sakiyomi_mapped_truncated(const sakiyomi_mapped *mapped);
+
+/*
+ * Ends prefetching, unmaps the file and frees the handle, without waiting for I/O in flight. No pointer from
+ * sakiyomi_mapped_slice() is valid any more, and no other thread may be using it. Null is allowed. Always returns 0.
+ */
+int sakiyomi_mapped_close(sakiyomi_mapped *mapped);
 
 /*
  * Gives process `pid` a rate of `req_iorate` percent, 1 to 100, of the drive that holds `dev_path`: each of its I/Os

@@ -28,6 +28,11 @@ impl Failure {
         Failure { number: libc::ESRCH, text: format!("there is no process {pid}") }
     }
 
+    /// Returns an I/O error that no system call has returned.
+    pub(crate) fn of_input(text: impl Into<String>) -> Failure {
+        Failure { number: libc::EIO, text: text.into() }
+    }
+
     /// Returns an error of a system call; `what` names the operation that failed.
     pub(crate) fn system(what: &str, error: &io::Error) -> Failure {
         Failure { number: number_of(error), text: format!("{what}: {error}") }
@@ -37,7 +42,8 @@ impl Failure {
 impl From<sakiyomi_io::Error> for Failure {
     fn from(error: sakiyomi_io::Error) -> Failure {
         let number = match &error {
-            sakiyomi_io::Error::NotAFile { .. } => libc::EISDIR,
+            sakiyomi_io::Error::NotAFile { what: "a directory", .. } => libc::EISDIR,
+            sakiyomi_io::Error::NotAFile { .. } => libc::ESPIPE,
             sakiyomi_io::Error::Open { source, .. } => number_of(source),
             _ => libc::EIO,
         };
@@ -90,7 +96,7 @@ thread_local! {
 
 /// Runs `work` and turns its failure or panic into a negative error number.
 pub(crate) fn guarded<T: From<i32>>(work: impl FnOnce() -> Result<T, Failure>) -> T {
-    // The only state that outlives a panic is a reader, which stays consistent.
+    // The only state that outlives a panic is that of readers and prefetched ranges, which stays consistent.
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)));
     result.unwrap_or_else(|Failure { number, text }| {
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();

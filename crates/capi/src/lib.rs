@@ -1,4 +1,4 @@
-//! The C interface of the prefetching reader and of I/O rates. The functions are documented in `include/sakiyomi.h`; a
+//! The C interface of the prefetching reader, of prefetched ranges (`ranges.rs`) and of I/O rates. The functions are documented in `include/sakiyomi.h`; a
 //! test checks that header and library agree.
 //!
 //! No panic crosses the boundary and null pointers are refused. Callers must ensure what cannot be checked: that
@@ -6,16 +6,16 @@
 #![allow(unsafe_code)]
 
 mod failure;
+mod pointers;
+pub mod ranges;
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::BorrowedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{c_char, c_int, c_void};
+use std::io::{Read, Seek, SeekFrom};
 
 use sakiyomi_prefetch::{Limit, PrefetchReader, reader::Builder};
 
 use failure::{Failure, guarded};
+use pointers::{check_size, duplicate, free, given, open_failure, own, path_at, place, shared};
 
 /// A reader, which C holds as an opaque pointer.
 #[derive(Debug)]
@@ -73,13 +73,9 @@ pub unsafe extern "C" fn sakiyomi_prefetch_open(
 ) -> c_int {
     guarded(|| {
         // SAFETY: guaranteed by the caller.
-        let (reader, options) = unsafe { (place(reader)?, builder(options)?) };
-        if path.is_null() {
-            return Err(Failure::null("path"));
-        }
-        // SAFETY: not null, and NUL-terminated as guaranteed by the caller.
-        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
-        *reader = given(options.open(path)?);
+        let (reader, options, path) =
+            unsafe { (place(reader, "reader")?, builder(options)?, path_at(path, "path")?) };
+        *reader = given(Prefetch(options.open(path)?));
         Ok(0)
     })
 }
@@ -96,15 +92,9 @@ pub unsafe extern "C" fn sakiyomi_prefetch_open_fd(
 ) -> c_int {
     guarded(|| {
         // SAFETY: guaranteed by the caller.
-        let (reader, options) = unsafe { (place(reader)?, builder(options)?) };
-        let what = format!("cannot read the file descriptor {fd}");
-        let failed = |error: io::Error| Failure::system(&what, &error);
-        if fd < 0 {
-            return Err(failed(io::Error::from_raw_os_error(libc::EBADF)));
-        }
-        // SAFETY: it is only duplicated, which the kernel refuses if it is not an open descriptor.
-        let own = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map_err(failed)?;
-        *reader = given(options.over(File::from(own)).map_err(failed)?);
+        let (reader, options) = unsafe { (place(reader, "reader")?, builder(options)?) };
+        let over = options.over(duplicate(fd)?).map_err(|error| open_failure(fd, &error))?;
+        *reader = given(Prefetch(over));
         Ok(0)
     })
 }
@@ -121,7 +111,7 @@ pub unsafe extern "C" fn sakiyomi_prefetch_read(
 ) -> isize {
     let result = guarded(|| {
         // SAFETY: guaranteed by the caller.
-        let reader = unsafe { own(reader)? };
+        let reader = unsafe { own(reader, "reader")? };
         if count == 0 {
             return Ok(0);
         }
@@ -147,7 +137,7 @@ pub unsafe extern "C" fn sakiyomi_prefetch_read(
 pub unsafe extern "C" fn sakiyomi_prefetch_seek(reader: *mut Prefetch, offset: i64, whence: c_int) -> i64 {
     guarded(|| {
         // SAFETY: guaranteed by the caller.
-        let reader = unsafe { own(reader)? };
+        let reader = unsafe { own(reader, "reader")? };
         let before = || Failure::invalid(format!("cannot seek to {offset}: that is before the beginning"));
         let to = match whence {
             libc::SEEK_SET => SeekFrom::Start(u64::try_from(offset).map_err(|_| before())?),
@@ -167,7 +157,7 @@ pub unsafe extern "C" fn sakiyomi_prefetch_seek(reader: *mut Prefetch, offset: i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_prefetch_position(reader: *const Prefetch) -> i64 {
     // SAFETY: guaranteed by the caller.
-    guarded(|| Ok(unsafe { shared(reader)? }.0.position().cast_signed()))
+    guarded(|| Ok(unsafe { shared(reader, "reader")? }.0.position().cast_signed()))
 }
 
 /// Fills in the statistics of a reader.
@@ -181,7 +171,7 @@ pub unsafe extern "C" fn sakiyomi_prefetch_stats(
 ) -> c_int {
     guarded(|| {
         // SAFETY: guaranteed by the caller.
-        let reader = unsafe { shared(reader)? };
+        let reader = unsafe { shared(reader, "reader")? };
         // Only the size is read first: the rest of the structure may be missing.
         // SAFETY: the caller guarantees that it points to a structure, which begins with its size.
         unsafe { check_size(statistics.cast(), "statistics", size_of::<Statistics>())? };
@@ -209,10 +199,8 @@ pub unsafe extern "C" fn sakiyomi_prefetch_stats(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_prefetch_close(reader: *mut Prefetch) -> c_int {
     guarded(|| {
-        if !reader.is_null() {
-            // SAFETY: it was made by `given` and is not used afterwards.
-            drop(unsafe { Box::from_raw(reader) });
-        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { free(reader) };
         Ok(0)
     })
 }
@@ -228,11 +216,8 @@ pub unsafe extern "C" fn sakiyomi_set_iorate(
     req_iorate: c_int,
 ) -> c_int {
     guarded(|| {
-        if dev_path.is_null() {
-            return Err(Failure::null("dev_path"));
-        }
-        // SAFETY: not null, and NUL-terminated as guaranteed by the caller.
-        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(dev_path) }.to_bytes());
+        // SAFETY: guaranteed by the caller.
+        let path = unsafe { path_at(dev_path, "dev_path")? };
         let Some(pid) = u32::try_from(pid).ok().filter(|&pid| pid > 0) else {
             return Err(Failure::no_process(pid));
         };
@@ -249,47 +234,6 @@ pub unsafe extern "C" fn sakiyomi_set_iorate(
 #[unsafe(no_mangle)]
 pub extern "C" fn sakiyomi_last_error() -> *const c_char {
     failure::last()
-}
-
-fn given(reader: PrefetchReader) -> *mut Prefetch {
-    Box::into_raw(Box::new(Prefetch(reader)))
-}
-
-/// Returns the place where a reader is to be stored, after setting it to null.
-unsafe fn place<'a>(reader: *mut *mut Prefetch) -> Result<&'a mut *mut Prefetch, Failure> {
-    if reader.is_null() {
-        return Err(Failure::null("reader"));
-    }
-    // SAFETY: the caller guarantees that it is writable; it is written before a reference to it is made.
-    unsafe {
-        reader.write(std::ptr::null_mut());
-        Ok(&mut *reader)
-    }
-}
-
-unsafe fn own<'a>(reader: *mut Prefetch) -> Result<&'a mut Prefetch, Failure> {
-    // SAFETY: it was made by `given`, and the caller guarantees exclusive use.
-    unsafe { reader.as_mut() }.ok_or_else(|| Failure::null("reader"))
-}
-
-unsafe fn shared<'a>(reader: *const Prefetch) -> Result<&'a Prefetch, Failure> {
-    // SAFETY: it was made by `given`, and the caller guarantees exclusive use.
-    unsafe { reader.as_ref() }.ok_or_else(|| Failure::null("reader"))
-}
-
-/// Checks the size at the beginning of a structure of C.
-unsafe fn check_size(structure: *const usize, name: &str, known: usize) -> Result<(), Failure> {
-    if structure.is_null() {
-        return Err(Failure::null(name));
-    }
-    // SAFETY: not null, and begins with a size as guaranteed by the caller.
-    let size = unsafe { structure.read() };
-    if size != known {
-        let text =
-            format!("{name}.size is {size}, and this version knows {known}: set it to sizeof, and rebuild");
-        return Err(Failure::invalid(text));
-    }
-    Ok(())
 }
 
 unsafe fn builder(options: *const Options) -> Result<Builder, Failure> {

@@ -21,6 +21,13 @@ _Static_assert(offsetof(sakiyomi_prefetch_statistics, waits) == STATISTICS_WAITS
 _Static_assert(offsetof(sakiyomi_prefetch_statistics, io_wait_ns) == STATISTICS_IO_WAIT_NS_AT, "io_wait_ns");
 _Static_assert(offsetof(sakiyomi_prefetch_statistics, io_hidden_ns) == STATISTICS_IO_HIDDEN_NS_AT, "io_hidden_ns");
 _Static_assert(offsetof(sakiyomi_prefetch_statistics, ahead_bytes) == STATISTICS_AHEAD_BYTES_AT, "ahead_bytes");
+_Static_assert(sizeof(sakiyomi_range) == RANGE_SIZE, "range");
+_Static_assert(offsetof(sakiyomi_range, offset) == RANGE_OFFSET_AT, "range.offset");
+_Static_assert(offsetof(sakiyomi_range, length) == RANGE_LENGTH_AT, "range.length");
+_Static_assert(sizeof(sakiyomi_ranges_options) == RANGES_OPTIONS_SIZE, "ranges_options");
+_Static_assert(offsetof(sakiyomi_ranges_options, size) == RANGES_OPTIONS_SIZE_AT, "ranges_options.size");
+_Static_assert(offsetof(sakiyomi_ranges_options, memory_bytes) == RANGES_OPTIONS_MEMORY_BYTES_AT,
+               "ranges_options.memory_bytes");
 
 static void check(int holds, const char *what, int line) {
     if (!holds) {
@@ -114,6 +121,137 @@ static void refuses(const char *path) {
     CHECK(sakiyomi_prefetch_close(NULL) == 0);
 }
 
+/* The whole file in shuffled parts that overlap by 10 bytes, beside an empty one and one beyond the end. */
+enum { PARTS = 31, PART = 100000 };
+static sakiyomi_range order[PARTS];
+
+static void shuffle(void) {
+    for (size_t index = 0; index < PARTS - 1; index++)
+        order[index] = (sakiyomi_range){.offset = index * 7 % (PARTS - 1) * PART, .length = PART + 10};
+    order[3].length = UINT64_MAX;
+    order[PARTS - 1] = (sakiyomi_range){.offset = UINT64_MAX, .length = 5};
+}
+
+static void prefetches_ranges(const char *path) {
+    sakiyomi_ranges_options options = {.size = sizeof options, .memory_bytes = 1 << 18};
+    sakiyomi_ranges *ranges;
+    int fd = open(path, O_RDONLY);
+    CHECK(lseek(fd, 5, SEEK_SET) == 5);
+    for (int by_fd = 0; by_fd < 2; by_fd++) {
+        if (by_fd)
+            CHECK(sakiyomi_ranges_open_fd(fd, order, PARTS, NULL, &ranges) == 0 && ranges);
+        else
+            CHECK(sakiyomi_ranges_open(path, order, PARTS, &options, &ranges) == 0 && ranges);
+        for (size_t index = 0; index < PARTS; index++) {
+            int cached = sakiyomi_ranges_wait(ranges, index);
+            CHECK(cached == 0 || cached == 1);
+            if (order[index].offset >= SIZE)
+                break;
+            ssize_t count = pread(fd, buffer, PART, (off_t)order[index].offset);
+            CHECK(count == PART);
+            for (ssize_t at = 0; at < count; at++)
+                CHECK(buffer[at] == (order[index].offset + (uint64_t)at) % 251);
+            CHECK(sakiyomi_ranges_advance(ranges, index + 1) == 0);
+        }
+        CHECK(sakiyomi_ranges_advance(ranges, 0) == 0 && sakiyomi_ranges_advance(ranges, SIZE_MAX) == 0);
+        CHECK(sakiyomi_ranges_wait(ranges, PARTS) == -EINVAL);
+        CHECK(strstr(sakiyomi_last_error(), "there is no range 31 of ") == sakiyomi_last_error());
+        CHECK(sakiyomi_ranges_close(ranges) == 0);
+    }
+    CHECK(lseek(fd, 0, SEEK_CUR) == 5 && close(fd) == 0);
+    /* Closed before anything has arrived. */
+    CHECK(sakiyomi_ranges_open(path, order, PARTS, NULL, &ranges) == 0);
+    CHECK(sakiyomi_ranges_close(ranges) == 0);
+    CHECK(sakiyomi_ranges_open(path, NULL, 0, NULL, &ranges) == 0);
+    CHECK(sakiyomi_ranges_wait(ranges, 0) == -EINVAL && sakiyomi_ranges_close(ranges) == 0);
+}
+
+static void maps_files(const char *path) {
+    sakiyomi_ranges_options options = {.size = sizeof options, .memory_bytes = 1 << 18};
+    sakiyomi_mapped *mapped;
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        const sakiyomi_range *ranges = is_whole ? NULL : order;
+        CHECK(sakiyomi_mapped_open(path, ranges, is_whole ? 0 : PARTS, &options, &mapped) == 0 && mapped);
+        CHECK(sakiyomi_mapped_size(mapped) == SIZE);
+        const void *data;
+        for (size_t index = 0; index < PARTS - 1; index++) {
+            CHECK(sakiyomi_mapped_slice(mapped, order[index].offset, PART, &data) == 0);
+            for (size_t at = 0; at < PART; at++)
+                CHECK(((const unsigned char *)data)[at] == (order[index].offset + at) % 251);
+            CHECK(sakiyomi_mapped_advance(mapped, index) == 0);
+        }
+        CHECK(sakiyomi_mapped_slice(mapped, 0, SIZE, &data) == 0 && data);
+        CHECK(sakiyomi_mapped_slice(mapped, SIZE, 0, &data) == 0);
+        CHECK(sakiyomi_mapped_slice(mapped, SIZE, 1, &data) == -EINVAL && !data);
+        CHECK(sakiyomi_mapped_slice(mapped, UINT64_MAX, SIZE_MAX, &data) == -EINVAL);
+        CHECK(strstr(sakiyomi_last_error(), "it had 3000000 bytes when it was opened") != NULL);
+        CHECK(sakiyomi_mapped_slice(mapped, 0, 1, NULL) == -EINVAL);
+        CHECK(sakiyomi_mapped_truncated(mapped) == 0);
+        CHECK(sakiyomi_mapped_close(mapped) == 0);
+    }
+}
+
+static void refuses_ranges(const char *path) {
+    sakiyomi_ranges *ranges = (sakiyomi_ranges *)buffer;
+    CHECK(sakiyomi_ranges_open("/nowhere/at/all", order, PARTS, NULL, &ranges) == -ENOENT && !ranges);
+    CHECK(sakiyomi_ranges_open("/", order, PARTS, NULL, &ranges) == -EISDIR);
+    CHECK(sakiyomi_ranges_open("/dev/null", order, PARTS, NULL, &ranges) == -ESPIPE);
+    CHECK(sakiyomi_ranges_open(path, NULL, 1, NULL, &ranges) == -EINVAL);
+    CHECK(strcmp(sakiyomi_last_error(), "ranges is a null pointer, which is not allowed here") == 0);
+    CHECK(sakiyomi_ranges_open(path, order, SIZE_MAX, NULL, &ranges) == -EINVAL);
+    CHECK(sakiyomi_ranges_open(NULL, order, PARTS, NULL, &ranges) == -EINVAL);
+    CHECK(sakiyomi_ranges_open(path, order, PARTS, NULL, NULL) == -EINVAL);
+    sakiyomi_ranges_options options = {.size = 0};
+    CHECK(sakiyomi_ranges_open(path, order, PARTS, &options, &ranges) == -EINVAL);
+    options = (sakiyomi_ranges_options){.size = sizeof options, .memory_bytes = 65535};
+    CHECK(sakiyomi_ranges_open(path, order, PARTS, &options, &ranges) == -EINVAL && !ranges);
+    CHECK(strstr(sakiyomi_last_error(), "give at least 65536 bytes") != NULL);
+    CHECK(sakiyomi_ranges_open_fd(-1, order, PARTS, NULL, &ranges) == -EBADF);
+    CHECK(sakiyomi_ranges_open_fd(987654, order, PARTS, NULL, &ranges) == -EBADF);
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    CHECK(sakiyomi_ranges_open_fd(ends[0], order, PARTS, NULL, &ranges) == -ESPIPE);
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+    CHECK(sakiyomi_ranges_wait(NULL, 0) == -EINVAL);
+    CHECK(sakiyomi_ranges_advance(NULL, 0) == -EINVAL);
+    CHECK(sakiyomi_ranges_close(NULL) == 0);
+    /* A file that is not open for reading. */
+    int fd = open(path, O_WRONLY);
+    CHECK(sakiyomi_ranges_open_fd(fd, order, PARTS, NULL, &ranges) == 0 && close(fd) == 0);
+    int cached = sakiyomi_ranges_wait(ranges, 0);
+    CHECK(cached == 0 || cached == -EBADF);
+    CHECK(sakiyomi_ranges_close(ranges) == 0);
+
+    sakiyomi_mapped *mapped = (sakiyomi_mapped *)buffer;
+    CHECK(sakiyomi_mapped_open("/nowhere/at/all", NULL, 0, NULL, &mapped) == -ENOENT && !mapped);
+    CHECK(sakiyomi_mapped_open(path, NULL, 1, NULL, &mapped) == -EINVAL);
+    CHECK(sakiyomi_mapped_open(path, NULL, 0, NULL, NULL) == -EINVAL);
+    const void *data;
+    CHECK(sakiyomi_mapped_slice(NULL, 0, 1, &data) == -EINVAL && !data);
+    CHECK(sakiyomi_mapped_advance(NULL, 0) == -EINVAL);
+    CHECK(sakiyomi_mapped_size(NULL) == -EINVAL && sakiyomi_mapped_truncated(NULL) == -EINVAL);
+    CHECK(strcmp(sakiyomi_last_error(), "mapped is a null pointer, which is not allowed here") == 0);
+    CHECK(sakiyomi_mapped_close(NULL) == 0);
+}
+
+static void maps_a_file_that_shrinks(const char *path) {
+    sakiyomi_mapped *mapped;
+    CHECK(sakiyomi_mapped_open(path, NULL, 0, NULL, &mapped) == 0);
+    const void *data;
+    CHECK(sakiyomi_mapped_slice(mapped, 0, SIZE, &data) == 0);
+    CHECK(truncate(path, 0) == 0);
+    CHECK(((const unsigned char *)data)[SIZE / 2] == 0 && sakiyomi_mapped_truncated(mapped) == 1);
+    const void *other;
+    CHECK(sakiyomi_mapped_slice(mapped, 0, 1, &other) == -EIO && !other);
+    CHECK(strstr(sakiyomi_last_error(), " shrank while it was mapped") != NULL);
+    CHECK(sakiyomi_mapped_close(mapped) == 0);
+    FILE *file = fopen(path, "w");
+    CHECK(file);
+    for (size_t at = 0; at < SIZE; at++)
+        fputc((int)(at % 251), file);
+    CHECK(fclose(file) == 0);
+}
+
 static void refuses_rates(const char *path) {
     CHECK(sakiyomi_set_iorate(getpid(), path, 20) == -ENOTTY);
     CHECK(strstr(sakiyomi_last_error(), "is not on a mount of sakiyomi") != NULL);
@@ -131,6 +269,11 @@ int main(int count, char **names) {
     reads_and_seeks(names[1]);
     reads_descriptors(names[1]);
     refuses(names[1]);
+    shuffle();
+    prefetches_ranges(names[1]);
+    maps_files(names[1]);
+    refuses_ranges(names[1]);
+    maps_a_file_that_shrinks(names[1]);
     refuses_rates(names[1]);
     return 0;
 }

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use sakiyomi::Statistics;
+use sakiyomi::ranges::{FileRange, RangesOptions};
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Rate, Target};
 use sakiyomi_mount::{EmulatedStorage, Options, Regulate, mount};
@@ -92,6 +93,8 @@ fn layout() -> Vec<String> {
         io_hidden_ns,
         ahead_bytes
     ));
+    layout.extend(at!("RANGE", FileRange, offset, length));
+    layout.extend(at!("RANGES_OPTIONS", RangesOptions, size, memory_bytes));
     layout.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
 }
 
@@ -134,6 +137,19 @@ fn the_example_counts_words() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.starts_with("cannot open /nowhere/at/all: "), "{said}");
     }
+}
+
+#[test]
+fn the_example_adds_up_a_file_in_a_shuffled_order() {
+    let bytes: Vec<u8> = (0..5_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let sum: u64 = bytes.iter().map(|&byte| u64::from(byte)).sum();
+    each_way("shuffled", "examples/shuffled.c", &bytes, |output| {
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{sum}\n"));
+        assert!(output.status.success() && output.stderr.is_empty());
+    });
+    each_way("shuffled-empty", "examples/shuffled.c", &[], |output| {
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n");
+    });
 }
 
 #[test]
@@ -221,7 +237,8 @@ fn functions(text: &str) -> BTreeSet<&str> {
 #[test]
 fn header_library_and_test_have_the_same_functions() {
     let read = |name: &str| fs::read_to_string(format!("{HERE}/{name}")).unwrap();
-    let (header, library, calls) = (read("include/sakiyomi.h"), read("src/lib.rs"), read("tests/calls.c"));
+    let library = read("src/lib.rs") + &read("src/ranges.rs");
+    let (header, calls) = (read("include/sakiyomi.h"), read("tests/calls.c"));
     assert_eq!(functions(&header), functions(&library));
     assert_eq!(functions(&header), functions(&calls));
     let exported = library.matches("#[unsafe(no_mangle)]").count();

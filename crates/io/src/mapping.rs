@@ -38,13 +38,32 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Maps a whole file, as large as it was when it was opened, for accesses in any order.
+    ///
+    /// # Errors
+    /// If it is empty, larger than the address space, or its file system does not support mappings.
+    pub fn whole(file: &Arc<IoFile>) -> io::Result<Mapping> {
+        let length = usize::try_from(file.size()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        Mapping::map(file, 0, length, MapFlags::empty())
+    }
+
     /// Maps `length` bytes from `offset` on; `length` must not be 0. With `populate` all pages are fetched before it
-    /// returns.
+    /// returns; otherwise they are expected to be read in sequence.
     pub(crate) fn new(file: &Arc<IoFile>, offset: u64, length: usize, populate: bool) -> io::Result<Mapping> {
+        if populate {
+            return Mapping::map(file, offset, length, MapFlags::POPULATE);
+        }
+        let mapping = Mapping::map(file, offset, length, MapFlags::empty())?;
+        let start = mapping.start.cast_mut().cast();
+        // SAFETY: advice on a mapping of our own, which discards nothing.
+        let _ = unsafe { madvise(start, mapping.mapped, Advice::Sequential) };
+        Ok(mapping)
+    }
+
+    fn map(file: &Arc<IoFile>, offset: u64, length: usize, flags: MapFlags) -> io::Result<Mapping> {
         catch_sigbus()?;
         let skipped = (offset % page_size() as u64) as usize;
         let mapped = skipped + length;
-        let flags = if populate { MapFlags::POPULATE } else { MapFlags::empty() };
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
         let start = unsafe {
             mmap(
@@ -61,10 +80,6 @@ impl Mapping {
             unsafe { munmap(start, mapped) }?;
             return Err(io::Error::other("too many mappings at the same time"));
         };
-        if !populate {
-            // SAFETY: advice on a mapping of our own, which discards nothing.
-            let _ = unsafe { madvise(start, mapped, Advice::Sequential) };
-        }
         Ok(Mapping { file: Arc::clone(file), watched, skipped, start: start.cast(), mapped })
     }
 
@@ -254,6 +269,15 @@ mod tests {
             assert_eq!(&mapping[..], &bytes[offset..offset + length]);
             assert!(!mapping.is_broken());
         }
+    }
+
+    #[test]
+    fn a_whole_file_can_be_mapped_unless_it_is_empty() {
+        let bytes: Vec<u8> = (0..20_000u32).map(|index| (index % 251) as u8).collect();
+        let (whole, _file) = source(&bytes);
+        assert_eq!(&Mapping::whole(&whole).unwrap()[..], &bytes);
+        let (empty, _file) = source(&[]);
+        assert!(Mapping::whole(&empty).is_err());
     }
 
     #[test]

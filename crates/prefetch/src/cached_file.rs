@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sakiyomi_io::page_cache::{self, Residency};
+use sakiyomi_io::page_cache::{self, Bringer, Residency, ResidencyCall};
 
 /// Size of the buffer into which a range is read if the kernel does not read ahead: one default window of the kernel's
 /// read-ahead.
@@ -40,11 +40,14 @@ pub(crate) struct CachedFile {
     piece: OnceLock<u64>,
     /// Whether ranges must be read, because the kernel does not read this file ahead or does not report residency.
     by_reading: AtomicBool,
+    /// Reads that copy nothing; `None` if they cannot be set up.
+    bringer: OnceLock<Option<Bringer>>,
 }
 
 impl CachedFile {
     pub(crate) fn new(file: File) -> CachedFile {
-        CachedFile { file, piece: OnceLock::new(), by_reading: AtomicBool::new(false) }
+        let by_reading = AtomicBool::new(false);
+        CachedFile { file, piece: OnceLock::new(), by_reading, bringer: OnceLock::new() }
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -105,6 +108,42 @@ impl CachedFile {
         let done = self.await_byte(range.end - 1);
         let was_resident = before.is_none() && since.elapsed() < RESIDENT_LATENCY;
         FetchOutcome { bytes: if was_resident { 0 } else { bytes }, done }
+    }
+
+    /// Requests read-ahead of a range without waiting for it; returns the bytes that were neither cached nor in flight
+    /// before, as far as known.
+    pub(crate) fn request(&self, range: &Range<u64>) -> u64 {
+        let length = range.end - range.start;
+        let missing = self.find(range).map_or(length, |found| length - found.cached);
+        if missing > 0 {
+            let piece = *self.piece.get_or_init(|| page_cache::piece(&self.file).unwrap_or(4096));
+            // Parts that the kernel leaves out are read by `arrive`.
+            let _ = page_cache::fetch_in_pieces(&self.file, range.clone(), piece);
+        }
+        missing
+    }
+
+    /// Returns whether every page of a range can be read without waiting; false if the kernel does not report it.
+    pub(crate) fn has_arrived(&self, range: &Range<u64>) -> bool {
+        page_cache::residency_by(&self.file, range.clone(), ResidencyCall::Mincore)
+            .is_ok_and(|found| found.is_whole())
+    }
+
+    /// Reads a range into the page cache and waits until all of it has arrived.
+    ///
+    /// # Errors
+    /// Returns the error of the read.
+    pub(crate) fn arrive(&self, range: &Range<u64>) -> io::Result<()> {
+        match self.bringer().map(|bringer| bringer.bring(&self.file, range.clone())) {
+            Some(Ok(())) => Ok(()),
+            // Either the file system supports no transfers without a copy, or the range cannot be read, which another
+            // read reports.
+            _ => self.read(range),
+        }
+    }
+
+    fn bringer(&self) -> Option<&Bringer> {
+        self.bringer.get_or_init(|| Bringer::new().ok()).as_ref()
     }
 
     /// Waits until a byte is cached; returns false if it cannot be read.
@@ -187,6 +226,17 @@ mod tests {
             assert_eq!(file.bring(&range), FetchOutcome { bytes: 0, done: true }, "it is cached already");
             assert_eq!(file.is_read_instead(), by_reading);
         }
+    }
+
+    #[test]
+    fn a_requested_range_arrives_whole_and_costs_nothing_again() {
+        let Some((_scratch, file)) = cold("a_requested_range_arrives_whole", false) else { return };
+        let range = 100_000..SIZE + 50_000;
+        assert!(!file.has_arrived(&range));
+        assert!(file.request(&range) > SIZE - 200_000);
+        file.arrive(&range).unwrap();
+        assert!(file.has_arrived(&range));
+        assert_eq!(file.request(&range), 0);
     }
 
     #[test]

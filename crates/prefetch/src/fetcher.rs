@@ -5,6 +5,7 @@
 //! ends when the kernel lets it.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
@@ -32,6 +33,12 @@ pub(crate) trait Job: Send + 'static {
 pub(crate) struct Fetcher<J: Job> {
     shared: Arc<Shared<J>>,
     most_threads: usize,
+}
+
+impl<J: Job> fmt::Debug for Fetcher<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetcher").field("most_threads", &self.most_threads).finish_non_exhaustive()
+    }
 }
 
 struct Shared<J: Job> {

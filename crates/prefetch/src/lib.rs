@@ -12,6 +12,7 @@
 //! | which processes of a machine to follow: pure | [`selection`] |
 //! | observing unmodified programs, and reading ahead of them | [`follow`] |
 //! | a reader for programs that use it: `Read`, `BufRead`, `Seek` | [`reader`] |
+//! | ranges in an order that their program knows, and a mapped reader of them | [`ranges`] |
 //! | execution of the controller's actions: threads, and a file of which ranges are fetched | `fetcher`, `cached_file` |
 //!
 //! # A reader with prefetching
@@ -54,6 +55,8 @@ pub mod follow;
 #[cfg(feature = "system")]
 pub mod profile;
 #[cfg(feature = "system")]
+pub mod ranges;
+#[cfg(feature = "system")]
 pub mod reader;
 pub mod selection;
 pub mod touched;
@@ -66,5 +69,7 @@ mod fetcher;
 mod scratch;
 
 pub use controller::{Action, Controller, Event, Idle, Limit, ReadingId, State};
+#[cfg(feature = "system")]
+pub use ranges::{MappedReader, Prefetch};
 #[cfg(feature = "system")]
 pub use reader::PrefetchReader;

@@ -2,5 +2,6 @@
 
 #[path = "../../../mount/tests/it/mounted/mod.rs"]
 mod mounted;
+mod ranges;
 mod reader;
 mod traced;
