@@ -42,6 +42,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::str;
+use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::pread;
@@ -203,12 +204,12 @@ impl Process {
         self.link("cwd")
     }
 
-    /// Returns the path of its program file, as it sees it.
+    /// Returns the identity of its program file, without a request to the file system.
     ///
     /// # Errors
     /// If it has ended, belongs to another user, or is a thread of the kernel.
-    pub fn program_file(&self) -> io::Result<PathBuf> {
-        self.link("exe")
+    pub fn program_identity(&self) -> io::Result<Identity> {
+        identity_at(self.directory.as_fd(), Path::new("exe"))
     }
 
     fn link(&self, name: &str) -> io::Result<PathBuf> {
@@ -343,8 +344,15 @@ impl Process {
 /// Returns whether `/proc` shows our own PID namespace: in a new namespace it does not until it is mounted again. True
 /// without `/proc`, where no process can be found anyway.
 fn numbers_are_ours() -> bool {
-    readlinkat(CWD, "/proc/self", Vec::new())
-        .map_or(true, |number| number.to_str() == Ok(&*std::process::id().to_string()))
+    /// Neither the PID namespace nor `/proc` changes while a process runs, but for its forked children.
+    static OURS: OnceLock<(u32, bool)> = OnceLock::new();
+    let examine = || {
+        let number = std::process::id();
+        let shown = readlinkat(CWD, "/proc/self", Vec::new());
+        (number, shown.map_or(true, |shown| shown.to_str() == Ok(&*number.to_string())))
+    };
+    let (number, are_ours) = *OURS.get_or_init(examine);
+    if number == std::process::id() { are_ours } else { examine().1 }
 }
 
 /// A system call that reads.

@@ -41,36 +41,55 @@ fn effective_of(status: &str) -> Option<u64> {
     u64::from_str_radix(set.trim(), 16).ok()
 }
 
-/// A user and groups, as a process has them for access to files.
+/// Credentials with which a process accesses files (credentials(7)).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Credentials {
-    /// Effective user ID.
+    /// User ID.
     pub user: u32,
-    /// Effective group ID.
+    /// Group ID.
     pub group: u32,
     /// Supplementary group IDs.
     pub groups: Vec<u32>,
+    /// Effective capabilities of root, as a bit set; 0 for other users.
+    pub capabilities: u64,
 }
 
 impl Credentials {
-    /// Returns the credentials in `/proc/PID/status`.
+    /// Returns the credentials in `/proc/PID/status`; `None` if the real, effective, saved and file-system IDs differ, as in
+    /// a program that is setuid.
     pub(crate) fn of_status(status: &str) -> Option<Credentials> {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-        let effective = |name: &str| field(name)?.split_ascii_whitespace().nth(1)?.parse().ok();
+        let single = |name: &str| -> Option<u32> {
+            let mut ids = field(name)?.split_ascii_whitespace();
+            let first = ids.next()?;
+            ids.all(|id| id == first).then(|| first.parse().ok())?
+        };
+        let user = single("Uid:")?;
         let groups = field("Groups:").unwrap_or("").split_ascii_whitespace();
         Some(Credentials {
-            user: effective("Uid:")?,
-            group: effective("Gid:")?,
+            user,
+            group: single("Gid:")?,
             groups: groups.map_while(|group| group.parse().ok()).collect(),
+            capabilities: if user == 0 { effective_of(status)? } else { 0 },
         })
     }
 
-    /// Makes a command start with these credentials, and without capabilities unless the user is root. Requires root.
+    /// Returns whether a process with these credentials may do all that one with `others` may.
+    #[must_use]
+    pub fn include(&self, others: &Credentials) -> bool {
+        (self.user, self.group, &self.groups) == (others.user, others.group, &others.groups)
+            && others.capabilities & !self.capabilities == 0
+    }
+
+    /// Makes a command start with this user and these groups, without capabilities unless the user is root, and without
+    /// descriptors but the standard ones. Requires root.
     pub fn apply_to(&self, command: &mut Command) {
-        let Credentials { user, group, groups } = self.clone();
+        let Credentials { user, group, groups, .. } = self.clone();
         let become_user = move || {
             let checked =
                 |result: libc::c_int| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+            // SAFETY: closes nothing now, but at the start of the program; it fails on old systems, which is harmless.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
             // SAFETY: the list is valid for its length, and the call changes nothing but this process.
             checked(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
             // SAFETY: these calls take numbers. The user comes last: without root, the group cannot be changed.
@@ -100,6 +119,10 @@ mod tests {
     use super::*;
     use sakiyomi_testing::skipped;
 
+    /// Numbers of the capabilities to change group and user.
+    const CAP_SETGID: u32 = 6;
+    const CAP_SETUID: u32 = 7;
+
     #[test]
     fn the_effective_set_is_found_among_the_others() {
         let status = "CapPrm:\t000001ffffffffff\nCapEff:\t0000000000200000\nCapBnd:\t0\n";
@@ -108,11 +131,21 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_the_effective_ones() {
-        let status = "Uid:\t1000\t1001\t1002\t1003\nGid:\t5\t6\t7\t8\nGroups:\t20 44 \n";
-        let expected = Credentials { user: 1001, group: 6, groups: vec![20, 44] };
-        assert_eq!(Credentials::of_status(status), Some(expected));
+    fn credentials_of_a_program_that_is_setuid_are_not_given() {
+        let status = |uid: &str, gid: &str| {
+            format!("Uid:\t{uid}\nGid:\t{gid}\nGroups:\t20 44 \nCapEff:\t0000000000000003\n")
+        };
+        let user = |user, capabilities| Credentials { user, group: 5, groups: vec![20, 44], capabilities };
+        let same = "5\t5\t5\t5";
+        assert_eq!(Credentials::of_status(&status("7\t7\t7\t7", same)), Some(user(7, 0)));
+        assert_eq!(Credentials::of_status(&status("0\t0\t0\t0", same)), Some(user(0, 3)));
+        for differing in ["7\t0\t0\t0", "0\t7\t0\t7", "0\t0\t7\t0", "0\t0\t0\t7"] {
+            assert_eq!(Credentials::of_status(&status(differing, same)), None);
+            assert_eq!(Credentials::of_status(&status(same, differing)), None);
+        }
         assert_eq!(Credentials::of_status("Uid:\t1\n"), None);
+        assert!(user(0, 3).include(&user(0, 1)) && !user(0, 1).include(&user(0, 3)));
+        assert!(!user(7, 0).include(&user(8, 0)));
     }
 
     #[test]
@@ -132,11 +165,12 @@ mod tests {
         }
         let mut command = Command::new("cat");
         command.arg("/proc/self/status");
-        let expected = Credentials { user: 65534, group: 65533, groups: vec![65532] };
+        let expected = Credentials { user: 65534, group: 65533, groups: vec![65532], capabilities: 0 };
         expected.apply_to(&mut command);
-        let Ok(output) = command.output() else {
-            return skipped(TEST, "users cannot be changed here");
-        };
+        if !has_capability(CAP_SETGID) || !has_capability(CAP_SETUID) {
+            return skipped(TEST, "needs the capabilities to change user and group");
+        }
+        let output = command.output().unwrap();
         let status = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(Credentials::of_status(&status), Some(expected));
         assert_eq!(effective_of(&status), Some(0));

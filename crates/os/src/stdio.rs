@@ -35,3 +35,11 @@ pub fn was_open(stream: BorrowedFd<'_>) -> io::Result<()> {
     let is_closed = (0..3).contains(&stream.as_raw_fd()) && closed & 1 << stream.as_raw_fd() != 0;
     if is_closed { Err(io::Error::from_raw_os_error(libc::EBADF)) } else { Ok(()) }
 }
+/// Makes writes to a pipe fail with [`WouldBlock`](io::ErrorKind::WouldBlock) while nobody reads it and it is full.
+///
+/// # Errors
+/// If it is not an open file.
+pub fn set_nonblocking(pipe: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(pipe)?;
+    Ok(rustix::fs::fcntl_setfl(pipe, flags | rustix::fs::OFlags::NONBLOCK)?)
+}

@@ -300,11 +300,12 @@ impl Follower {
             self.look_at(id, now);
             self.end(id, now);
         }
+        let is_whole = self.programs.values_mut().all(|program| !program.process.is_alive());
         let programs: Vec<u32> = self.programs.keys().copied().collect();
         programs.into_iter().for_each(|number| self.end_program(number, now));
         let rate = self.candidate.take().and_then(Candidate::measure);
         let mut summary = self.tally.summary(now, rate, || self.tracer.refusal());
-        summary.learned = self.learner.finish(summary.io_wait);
+        summary.learned = self.learner.finish(summary.io_wait, is_whole);
         if let Some(hidden) = summary.learned.hidden {
             *summary.io_hidden.get_or_insert(Nanos::ZERO) += hidden;
             *summary.saved.get_or_insert(Nanos::ZERO) += hidden;

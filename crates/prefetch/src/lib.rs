@@ -62,6 +62,8 @@ pub mod selection;
 pub mod touched;
 
 #[cfg(feature = "system")]
+mod budget;
+#[cfg(feature = "system")]
 mod cached_file;
 #[cfg(feature = "system")]
 mod fetcher;

@@ -7,7 +7,7 @@
 
 mod store;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,8 @@ const UNCONFIRMED_BYTES_MAX: u64 = 64 << 20;
 /// Maximum entries fetched ahead of the program: a part of the profile that is no longer used costs no more.
 const AHEAD_ENTRIES_MAX: usize = 1024;
 
-/// Number of entries below a directory from which it is certain that a run which uses some of them is seen to use one: most
-/// uses of cached files are too short to be seen.
+/// Number of fetched files below a directory from which a run that opens them is seen to open at least one: a single use of a
+/// cached file is mostly too short to be seen.
 const SEEN_ENTRIES_MIN: usize = 64;
 /// Successive runs without a use after which an entry is removed.
 const UNUSED_RUNS_MAX: u32 = 3;
@@ -59,7 +59,7 @@ pub struct Entry {
     /// The kind of file there, or that there is none.
     #[serde(flatten)]
     pub found: Found,
-    /// Successive runs since the last in which nothing near it was used.
+    /// Successive runs in which it was read from storage, and nothing near it was seen in use.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unused_runs: u32,
 }
@@ -166,14 +166,19 @@ impl Profile {
     }
 
     /// Records which paths a run was seen to use, and removes entries that several runs have not used. Returns whether
-    /// anything has changed.
+    /// anything has changed. `fetched` are the paths that had to be read from storage ahead of the program, all others are
+    /// not judged: they cost little.
     ///
-    /// Not every use is seen. An entry counts as unused if no path was seen below the closest of its directories that has
-    /// many entries; a profile with few entries has none of that kind, and keeps them.
-    pub fn note_use<'a>(&mut self, seen: impl IntoIterator<Item = &'a Path>) -> bool {
+    /// Not every use is seen, since uses of cached files are short. An entry counts as unused if no path was seen below the
+    /// closest of its directories with many fetched files; a profile with few of them keeps its entries.
+    pub fn note_use<'a>(
+        &mut self,
+        fetched: &HashSet<&Path>,
+        seen: impl IntoIterator<Item = &'a Path>,
+    ) -> bool {
         let mut below: HashMap<&Path, (usize, bool)> = HashMap::new();
-        for entry in &self.entries {
-            entry.path.ancestors().skip(1).for_each(|directory| below.entry(directory).or_default().0 += 1);
+        for path in fetched {
+            path.ancestors().skip(1).for_each(|directory| below.entry(directory).or_default().0 += 1);
         }
         for path in seen {
             for directory in path.ancestors().skip(1) {
@@ -184,13 +189,19 @@ impl Profile {
         }
         let is_used = |entry: &Entry| {
             let mut counts = entry.path.ancestors().skip(1).filter_map(|directory| below.get(directory));
-            counts.find(|(count, _)| *count >= SEEN_ENTRIES_MIN).is_none_or(|&(_, is_seen)| is_seen)
+            let is_judged = fetched.contains(entry.path.as_path());
+            !is_judged
+                || counts.find(|(count, _)| *count >= SEEN_ENTRIES_MIN).is_none_or(|&(_, is_seen)| is_seen)
         };
         let used: Vec<bool> = self.entries.iter().map(is_used).collect();
         let mut has_changed = false;
         for (entry, is_used) in self.entries.iter_mut().zip(used) {
             let before = entry.unused_runs;
-            entry.unused_runs = if is_used { 0 } else { before + 1 };
+            entry.unused_runs = match (is_used, fetched.contains(entry.path.as_path())) {
+                (false, _) => before + 1,
+                (true, true) => 0,
+                (true, false) => before,
+            };
             has_changed |= entry.unused_runs != before;
         }
         self.entries.retain(|entry| entry.unused_runs < UNUSED_RUNS_MAX);
@@ -423,17 +434,22 @@ mod tests {
         profile.merge(of("new"));
         let seen: Vec<PathBuf> =
             ["/mnt/new/3/12", "/usr/lib/libc.so.6"].into_iter().map(PathBuf::from).collect();
+        let seen = || seen.iter().map(PathBuf::as_path);
+        let paths: Vec<PathBuf> = profile.entries.iter().map(|entry| entry.path.clone()).collect();
+        let all: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        // Everything was cached: nothing is known, and nothing was in vain.
+        assert!(!profile.note_use(&HashSet::new(), seen()));
         for run in 1..=UNUSED_RUNS_MAX {
             assert_eq!(profile.entries.len(), 400, "run {run}");
-            assert!(profile.note_use(seen.iter().map(PathBuf::as_path)));
+            assert!(profile.note_use(&all, seen()));
         }
         assert!(names(&profile).iter().all(|name| name.starts_with("/mnt/new")), "{:?}", names(&profile));
         assert_eq!(profile.entries.len(), 200);
-        assert!(!profile.note_use(seen.iter().map(PathBuf::as_path)));
+        assert!(!profile.note_use(&all, seen()));
         // A small profile is never judged.
         let mut small = Profile::new(Vec::new(), PathBuf::from("/"));
         small.merge(vec![file("/a/b", vec![])]);
-        assert!(!small.note_use([]));
+        assert!(!small.note_use(&[Path::new("/a/b")].into(), []));
     }
 
     proptest! {

@@ -20,7 +20,8 @@
 //! # The window
 //!
 //! The consumer reports its place in the order by [`advance`](Prefetch::advance). At most the window is requested ahead
-//! of it: a quarter of the memory that is available when the file is opened, unless
+//! of it: a quarter of the memory that is available when the file is opened (half of what the control group has left, if
+//! that is less), unless
 //! [`memory`](Builder::memory) says otherwise. A consumer that never reports gets the window and nothing beyond it;
 //! its waits beyond the window read their range themselves. A consumer that overtakes prefetching takes it along: the
 //! ranges that it has passed are left out.
@@ -63,9 +64,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sakiyomi_io::buffer::{available_memory, page_size};
+use sakiyomi_io::buffer::page_size;
 use sakiyomi_io::{Access, IoFile};
 
+use crate::budget;
 use crate::cached_file::CachedFile;
 use crate::fetcher::{Fetcher, Job};
 pub use error::Error;
@@ -153,7 +155,7 @@ impl Builder {
 
     fn start(self, file: IoFile, ranges: impl IntoIterator<Item = Range<u64>>) -> Result<Prefetch, Error> {
         let ranges = cut(ranges, file.size())?;
-        let window = self.memory.unwrap_or_else(|| (available_memory() / 4).max(WINDOW_MIN_BYTES));
+        let window = self.memory.unwrap_or_else(|| budget::of_this_process().max(WINDOW_MIN_BYTES));
         if window < WINDOW_MIN_BYTES {
             return Err(Error::Memory { bytes: window, min_bytes: WINDOW_MIN_BYTES });
         }

@@ -49,9 +49,9 @@ const STATUS_SCHEMA: &str = "sakiyomi.daemon-status/1";
 pub(crate) enum Command {
     /// Follow every process that waits for I/O, until Ctrl-C or SIGTERM
     ///
-    /// As root, the processes of all users are followed, each by a worker process that has the rights of that process
-    /// and no others. As another user, those of this user are followed. Programs that `sakiyomi run` has started are left
-    /// to it. Prefetched pages count as memory of the daemon's control group.
+    /// As root, the processes of all users are followed, each by a worker process with the user and groups of that process.
+    /// As another user, those of this user are followed. Programs that `sakiyomi run` has started are left to it. Prefetched
+    /// pages count as memory of the daemon's control group.
     #[command(help_template = HELP, before_help = START_EXAMPLES)]
     Start(Start),
     /// Show which processes the daemon follows, and what it has prefetched
@@ -60,9 +60,6 @@ pub(crate) enum Command {
     /// Print a unit file for systemd
     #[command(help_template = HELP, before_help = UNIT_EXAMPLES)]
     Unit,
-    /// A worker of the daemon
-    #[command(hide = true)]
-    Worker,
 }
 
 /// Arguments of `daemon start`.
@@ -77,6 +74,9 @@ pub(crate) struct Start {
     /// Neither record what commands wait for at their start nor use what was recorded
     #[arg(long)]
     no_learn: bool,
+    /// Run as a worker of a daemon, which it starts itself
+    #[arg(long, hide = true)]
+    worker: bool,
     #[command(flatten)]
     socket: Socket,
 }
@@ -108,13 +108,15 @@ impl Command {
                 print_text(&unit(&std::env::current_exe().context("cannot find this program's file")?))?;
                 Ok(ExitCode::SUCCESS)
             }
-            Command::Worker => worker::run(),
         }
     }
 }
 
 impl Start {
     fn run(&self) -> Result<ExitCode> {
+        if self.worker {
+            return worker::run();
+        }
         ensure!(
             is_of_our_namespace(),
             "/proc shows the processes of another PID namespace; mount the /proc of this one"
@@ -189,7 +191,7 @@ fn listen(path: &Path) -> Result<UnixListener> {
 
 /// Asks the daemon for its status.
 fn ask(path: &Path) -> Result<DaemonStatus> {
-    /// Time for an answer: the daemon's thread never waits.
+    /// Time for an answer.
     const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
     let mut stream = match UnixStream::connect(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
@@ -214,11 +216,12 @@ Description=Prefetching for processes that wait for I/O
 Documentation=man:sakiyomi-daemon(1)
 
 [Service]
-ExecStart={} daemon start
+ExecStart=\"{}\" daemon start
+TasksMax=4096
 RuntimeDirectory=sakiyomi
 Restart=on-failure
 RestartSec=10
-# Only what it does for other processes: inspect them, and take on their rights. Settings with a mount namespace of its
+# Only what it does for other processes: inspect them, and take on their credentials. Settings with a mount namespace of its
 # own, such as ProtectSystem=, would hide from it which files a command reads at its start.
 CapabilityBoundingSet=CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SETUID CAP_SETGID
 NoNewPrivileges=yes
@@ -227,6 +230,6 @@ MemoryAccounting=yes
 
 [Install]
 WantedBy=multi-user.target",
-        program.display()
+        program.display().to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
     )
 }

@@ -88,15 +88,15 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "it goes on for ever, elsewhere",
     ),
     (
-        "sakiyomi daemon start",
-        "timeout --preserve-status 1 sakiyomi daemon start --socket daemon.sock --cgroup /no/such/group",
-        "it goes on for ever, for all programs of the machine",
-    ),
-    (
         "sakiyomi daemon start --cgroup /system.slice/batch.service --memory 2GiB",
         "timeout --preserve-status 1 sakiyomi daemon start --cgroup /system.slice/batch.service --memory 2GiB \
          --socket daemon.sock",
         "it goes on for ever",
+    ),
+    (
+        "sakiyomi daemon start",
+        "timeout --preserve-status 1 sakiyomi daemon start --socket daemon.sock --cgroup /no/such/group",
+        "it goes on for ever, for all programs of the machine",
     ),
     (
         "sakiyomi daemon status",

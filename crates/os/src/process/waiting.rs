@@ -1,8 +1,9 @@
-//! Which processes wait for I/O, over the whole system: what is new, who waits, and with whose rights it reads.
+//! Which processes wait for I/O, over the whole system: what is new, who waits, and with which credentials.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::{Mode, OFlags, openat};
 
@@ -33,13 +34,21 @@ impl Process {
     /// # Errors
     /// If it has ended.
     pub fn waits_for_io(&self) -> io::Result<bool> {
-        /// Threads that are examined: those of a large server are many, and are started in order of importance.
-        const EXAMINED_THREADS_MAX: usize = 64;
-        let threads = self.threads()?;
+        /// Threads that are examined at a time: a large server has thousands.
+        const EXAMINED_THREADS_MAX: usize = 32;
+        /// Number of the examination, so that another part of many threads is examined each time.
+        static TURN: AtomicUsize = AtomicUsize::new(0);
+        let mut threads = self.threads()?;
+        if threads.len() > EXAMINED_THREADS_MAX {
+            let turn = TURN.fetch_add(1, Ordering::Relaxed);
+            let count = threads.len();
+            threads.rotate_left(turn.wrapping_mul(EXAMINED_THREADS_MAX) % count);
+            threads.truncate(EXAMINED_THREADS_MAX);
+        }
         let waits = |&thread: &u32| {
             sleeps_of(self.directory.as_fd(), thread).is_ok_and(|sleeps| sleeps == Sleeps::ForIo)
         };
-        Ok(threads.iter().take(EXAMINED_THREADS_MAX).any(waits))
+        Ok(threads.iter().any(waits))
     }
 
     /// Returns its process group: the job of a shell that it belongs to, or the service.
@@ -52,10 +61,10 @@ impl Process {
         group.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Returns the user and the groups whose rights it has.
+    /// Returns the credentials with which it accesses files.
     ///
     /// # Errors
-    /// If it has ended.
+    /// If it has ended, or has several at the same time, as a program that is setuid.
     pub fn credentials(&self) -> io::Result<Credentials> {
         let mut text = Vec::with_capacity(2048);
         File::from(self.at("status")?).read_to_end(&mut text)?;

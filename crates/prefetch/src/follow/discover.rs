@@ -11,6 +11,7 @@ use super::directories::DirectoryScan;
 use super::file_predictor::FilePredictor;
 use super::program::Program;
 use super::reading::{Reading, Sharer};
+use super::set::{SCOPE_PERIOD, Scope};
 use super::{FILE_MIN_BYTES, Follower, nanos};
 use crate::{Event, ReadingId};
 
@@ -48,9 +49,14 @@ impl Follower {
         if !program.process.is_alive() {
             return self.end_program(number, now);
         }
-        if found.is_new && self.scope.as_ref().is_some_and(|scope| scope.is_ours(&program.process)) {
-            self.left_alone.insert(number);
-            return self.end_program(number, now);
+        if let Some(scope) = &self.scope
+            && (found.is_new || now >= program.scope_at)
+        {
+            program.scope_at = now + SCOPE_PERIOD;
+            if !scope.includes(&program.process) {
+                self.left_alone.insert(number);
+                return self.end_program(number, now);
+            }
         }
         if found.refused {
             self.tally.refused.insert(number);
@@ -61,8 +67,8 @@ impl Follower {
             if child != std::process::id()
                 && !self.programs.contains_key(&child)
                 && !self.left_alone.contains(&child)
+                && self.scope.as_ref().is_none_or(Scope::includes_descendants)
                 && let Ok(mut program) = Program::open(child, now)
-                && self.scope.as_ref().is_none_or(|scope| scope.includes(&program.process))
             {
                 program.parent = Some(number);
                 self.programs.insert(child, program);

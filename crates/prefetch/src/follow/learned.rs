@@ -93,6 +93,8 @@ pub(super) struct Learner {
     in_flight: usize,
     /// Entries found to be outdated.
     outdated: BTreeSet<usize>,
+    /// Paths that were read from storage ahead of the programs.
+    fetched: Vec<PathBuf>,
     replayed_entries: u64,
     replayed_bytes: u64,
     sample_at: Nanos,
@@ -298,6 +300,7 @@ impl Learner {
             replies: Vec::new(),
             in_flight: 0,
             outdated: BTreeSet::new(),
+            fetched: Vec::new(),
             replayed_entries: 0,
             replayed_bytes: 0,
             sample_at: Nanos::ZERO,
@@ -367,6 +370,9 @@ impl Learner {
             self.in_flight = self.in_flight.saturating_sub(1);
             self.replayed_entries += 1;
             self.replayed_bytes += bytes;
+            if bytes > 0 {
+                self.fetched.extend(self.profile.entries.get(index).map(|entry| entry.path.clone()));
+            }
             if is_outdated {
                 self.outdated.insert(index);
             }
@@ -379,8 +385,9 @@ impl Learner {
         }
     }
 
-    /// Ends recording; returns what was learned. `waited` is the time that the programs waited for I/O.
-    pub(super) fn finish(mut self, waited: Nanos) -> Learned {
+    /// Ends recording; returns what was learned. `waited` is the time that the programs waited for I/O, `is_whole` whether they
+    /// have ended.
+    pub(super) fn finish(mut self, waited: Nanos, is_whole: bool) -> Learned {
         self.fetch(0);
         let mut learned = Learned {
             profile: None,
@@ -400,7 +407,8 @@ impl Learner {
         let outdated: Vec<usize> = self.outdated.iter().copied().collect();
         self.profile.remove(&outdated);
         let seen = self.recorder.paths.iter().map(PathBuf::as_path);
-        let has_changed = self.replayed_entries > 0 && self.profile.note_use(seen);
+        let fetched = self.fetched.iter().map(PathBuf::as_path).collect();
+        let has_changed = is_whole && self.profile.note_use(&fetched, seen);
         if !is_recorded && outdated.is_empty() && !has_changed {
             return learned;
         }

@@ -58,6 +58,8 @@ pub(super) struct Program {
     pub(super) signs: PositionlessDetector,
     /// Whether it reads without moving a position, in case this cannot be followed.
     pub(super) unseen: Unseen,
+    /// Time of the next check of whether it may be followed.
+    pub(super) scope_at: Nanos,
     /// Its reads at explicit offsets, if it seems to make any.
     pub(super) sampled_reads: Option<SampledReads>,
 }
@@ -100,6 +102,7 @@ impl Program {
             spent: CpuIoTimes::default(),
             got: OwnBytes::default(),
             begun: now,
+            scope_at: now,
             incarnation: 0,
             files: BTreeMap::new(),
             written: Vec::new(),

@@ -5,13 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sakiyomi_model::Nanos;
-use sakiyomi_os::process::{Process, memory};
+use sakiyomi_os::process::{Identity, Process, memory};
 use sakiyomi_os::rights::Credentials;
 
 use super::learned::Learner;
@@ -25,28 +24,39 @@ const FOLLOWED_MAX_TIME: Duration = Duration::from_secs(3600);
 /// Time between two checks of whether a process still waits.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// The descendants that are followed: those with the rights of this process, so that no file is opened with rights that
-/// its reader lacks. Programs of ours are left alone: they prefetch themselves.
+/// Time between two checks of a program's credentials, which it can change at any time.
+pub(super) const SCOPE_PERIOD: Nanos = Nanos(1_000_000_000);
+
+/// The programs that may be followed: those that may do all that this process may, so that no file is opened by credentials
+/// that its reader lacks. Programs of ours are left alone: they prefetch themselves.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
     descendants: bool,
-    rights: Option<Credentials>,
-    own_program: Option<PathBuf>,
+    credentials: Option<Credentials>,
+    own_program: Option<Identity>,
 }
 
 impl Scope {
     fn of_this_process() -> Scope {
         let own = Process::open(std::process::id()).ok();
-        let rights = own.as_ref().and_then(|own| own.credentials().ok());
-        Scope { descendants: true, rights, own_program: own.and_then(|own| own.program_file().ok()) }
+        let credentials = own.as_ref().and_then(|own| own.credentials().ok());
+        Scope { descendants: true, credentials, own_program: own.and_then(|own| own.program_identity().ok()) }
+    }
+
+    pub(super) fn includes_descendants(&self) -> bool {
+        self.descendants
     }
 
     pub(super) fn includes(&self, process: &Process) -> bool {
-        self.descendants && (self.rights.is_none() || process.credentials().ok() == self.rights)
-    }
-
-    pub(super) fn is_ours(&self, process: &Process) -> bool {
-        self.own_program.is_some() && process.program_file().ok() == self.own_program
+        let Some(own) = &self.credentials else { return false };
+        let is_allowed = process.credentials().is_ok_and(|credentials| credentials.include(own));
+        // Root of a container has a name for other files than we do.
+        let sees_same = || own.user != 0 || process.sees_our_files().unwrap_or(false);
+        let is_ours = || {
+            let program = process.program_identity().ok();
+            program.zip(self.own_program).is_some_and(|(program, own)| program.is_same(&own))
+        };
+        is_allowed && sees_same() && !is_ours()
     }
 }
 

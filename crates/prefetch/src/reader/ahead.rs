@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sakiyomi_io::buffer::available_memory;
 use sakiyomi_model::Nanos;
 
 use super::progress::{Progress, ReaderState};
+use crate::budget;
 use crate::cached_file::{CachedFile, FetchOutcome, Found};
 use crate::fetcher::{Fetcher, Job};
 use crate::{Action, Controller, Event, Idle, Limit, ReadingId, State};
@@ -146,7 +146,7 @@ impl Watch {
             return;
         }
         self.memory_at = now + MEMORY_POLL_PERIOD;
-        let bytes = self.task.memory.unwrap_or_else(|| available_memory() / 4);
+        let bytes = self.task.memory.unwrap_or_else(budget::of_this_process);
         self.tell(now, Event::Room { bytes });
     }
 

@@ -30,7 +30,7 @@ pub fn daemon(status: &DaemonStatus) -> String {
         ),
         (
             "daemon_io_hidden_seconds_total",
-            "I/O time that was hidden, by estimate.",
+            "Estimated I/O time hidden by prefetching.",
             seconds(status.io_hidden_ns),
         ),
         ("daemon_prefetched_bytes_total", "Bytes that were prefetched.", status.prefetched_bytes as f64),

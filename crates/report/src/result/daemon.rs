@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::number::{bytes, duration, plural};
 use crate::words::one_line;
 
-/// What a daemon has done since it started.
+/// Status of a daemon, with totals since it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DaemonStatus {
     /// PID of the daemon.
@@ -17,7 +17,7 @@ pub struct DaemonStatus {
     /// Memory for data that lies ahead of all followed processes together; absent: a quarter of the available memory.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memory_bytes: Option<u64>,
-    /// Workers, one for each set of rights that the followed processes have.
+    /// Workers, one for each user and groups that the followed processes have.
     pub workers: u64,
     /// Processes that are followed now, each with its descendants.
     pub followed: Vec<DaemonProcess>,
@@ -31,11 +31,11 @@ pub struct DaemonStatus {
     pub failures: u64,
     /// Time that the processes in `ended` waited for I/O.
     pub io_wait_ns: u64,
-    /// I/O time of theirs that was hidden behind their computation, by estimate.
+    /// Estimated I/O time hidden by prefetching.
     pub io_hidden_ns: u64,
     /// Bytes that were prefetched for them.
     pub prefetched_bytes: u64,
-    /// Bytes of those that they did not read.
+    /// Prefetched bytes that they did not read.
     pub wasted_bytes: u64,
     /// Bytes that were prefetched because an earlier run of the same command had read them.
     pub replayed_bytes: u64,
@@ -48,17 +48,17 @@ pub struct DaemonProcess {
     pub pid: u32,
     /// Name of its program.
     pub name: String,
-    /// User ID whose rights it has.
+    /// Its user ID.
     pub user: u32,
     /// Time for which it has been followed, or was.
     pub elapsed_ns: u64,
     /// Time that it waited for I/O; 0 while it is followed.
     pub io_wait_ns: u64,
-    /// I/O time that was hidden, by estimate; 0 while it is followed.
+    /// Estimated I/O time hidden by prefetching; 0 while it is followed.
     pub io_hidden_ns: u64,
     /// Bytes that were prefetched for it; 0 while it is followed.
     pub prefetched_bytes: u64,
-    /// Bytes of those that it did not read; 0 while it is followed.
+    /// Prefetched bytes that it did not read; 0 while it is followed.
     pub wasted_bytes: u64,
     /// Bytes that were prefetched because an earlier run of the same command had read them; 0 while it is followed.
     pub replayed_bytes: u64,
@@ -70,11 +70,15 @@ impl DaemonStatus {
         /// Processes that `latest` holds.
         const LATEST_MAX: usize = 20;
         self.ended += 1;
-        self.io_wait_ns += process.io_wait_ns;
-        self.io_hidden_ns += process.io_hidden_ns;
-        self.prefetched_bytes += process.prefetched_bytes;
-        self.wasted_bytes += process.wasted_bytes;
-        self.replayed_bytes += process.replayed_bytes;
+        for (total, of_process) in [
+            (&mut self.io_wait_ns, process.io_wait_ns),
+            (&mut self.io_hidden_ns, process.io_hidden_ns),
+            (&mut self.prefetched_bytes, process.prefetched_bytes),
+            (&mut self.wasted_bytes, process.wasted_bytes),
+            (&mut self.replayed_bytes, process.replayed_bytes),
+        ] {
+            *total = total.saturating_add(of_process);
+        }
         self.latest.insert(0, process);
         self.latest.truncate(LATEST_MAX);
     }
@@ -90,7 +94,7 @@ impl DaemonStatus {
             plural(self.workers, "worker")
         )];
         lines.push(match self.followed.len() {
-            0 => "No process waits for I/O.".to_owned(),
+            0 => "No process is followed.".to_owned(),
             count => format!("Following {}:", plural(count as u64, "process")),
         });
         lines.extend(
@@ -100,11 +104,11 @@ impl DaemonStatus {
         );
         if self.ended > 0 {
             lines.push(format!(
-                "Followed before: {}, which waited {} for I/O. {} were prefetched, {} of them in vain; \
-                 about {} of I/O time was hidden.",
+                "Followed before: {}, which waited {} for I/O. Prefetched: {}, of which {} were not read; \
+                 I/O hidden, estimated: about {}.",
                 plural(self.ended, "process"),
                 duration(self.io_wait_ns),
-                bytes(self.prefetched_bytes + self.replayed_bytes),
+                bytes(self.prefetched_bytes.saturating_add(self.replayed_bytes)),
                 bytes(self.wasted_bytes),
                 duration(self.io_hidden_ns),
             ));
@@ -114,7 +118,7 @@ impl DaemonStatus {
                 "  {}: waited {}, {} prefetched",
                 process.named(),
                 duration(process.io_wait_ns),
-                bytes(process.prefetched_bytes + process.replayed_bytes)
+                bytes(process.prefetched_bytes.saturating_add(process.replayed_bytes))
             )
         }));
         if self.refused > 0 {

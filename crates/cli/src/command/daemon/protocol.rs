@@ -1,10 +1,14 @@
 //! Messages between the daemon and its workers: one JSON object per line, over the worker's standard input and output.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
+use std::time::Duration;
 
 use sakiyomi_report::result::DaemonProcess;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+/// Time between two reports of a worker that is well.
+pub(super) const REPORT_PERIOD: Duration = Duration::from_secs(5);
 
 /// Messages to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,11 +30,11 @@ pub(super) enum Order {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
-    /// A process is no longer followed. The worker has used this CPU time so far.
-    Ended { process: DaemonProcess, own_cpu_ns: u64 },
-    /// A process cannot be followed.
+    /// A process is no longer followed.
+    Ended(DaemonProcess),
+    /// The files of a process may not be inspected.
     Refused(u32),
-    /// CPU time of the worker so far.
+    /// CPU time of the worker so far, in nanoseconds; at least once in [`REPORT_PERIOD`].
     Cpu(u64),
 }
 
@@ -42,15 +46,20 @@ pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<
     to.flush()
 }
 
-/// Reads the next message; `None` at the end. Unknown messages, as of another version, are skipped.
+/// Longest message, in bytes: the other side may belong to another user.
+const MESSAGE_MAX_BYTES: u64 = 64 << 10;
+
+/// Reads the next message; `None` at the end, or if a message is too long. Unknown messages, as of another version, are
+/// skipped.
 pub(super) fn receive<M: DeserializeOwned>(from: &mut impl BufRead) -> Option<M> {
-    let mut line = String::new();
+    let mut line = Vec::new();
     loop {
         line.clear();
-        if from.read_line(&mut line).ok()? == 0 {
+        from.take(MESSAGE_MAX_BYTES).read_until(b'\n', &mut line).ok()?;
+        if line.last() != Some(&b'\n') {
             return None;
         }
-        if let Ok(message) = serde_json::from_str(&line) {
+        if let Ok(message) = serde_json::from_slice(&line) {
             return Some(message);
         }
     }
@@ -69,5 +78,13 @@ mod tests {
         let mut from = line.as_slice();
         let received: Vec<Order> = std::iter::from_fn(|| receive(&mut from)).collect();
         assert_eq!(received, orders);
+    }
+
+    #[test]
+    fn a_message_without_an_end_is_not_collected() {
+        let endless = vec![b'x'; 1 << 20];
+        let mut from = endless.as_slice();
+        assert_eq!(receive::<Order>(&mut from), None);
+        assert!(from.len() as u64 >= (1 << 20) - MESSAGE_MAX_BYTES);
     }
 }

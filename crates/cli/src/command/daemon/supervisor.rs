@@ -1,5 +1,8 @@
-//! The daemon itself: finds the processes that wait for I/O, and has each followed by a worker with the rights of that
-//! process. It reads `/proc` only, and never touches another file system.
+//! The daemon itself: finds the processes that wait for I/O, and has each followed by a worker with the credentials of that
+//! process. While it runs it reads `/proc` only, and `/etc/passwd` when it starts a worker.
+//!
+//! A worker belongs to its user, who can stop it or write in its name. So its pipe is never waited for, and its reports are
+//! believed only about the processes that it follows.
 //!
 //! ```text
 //! /proc ──► Selection ──► admit ──► Order::Follow ──► worker of (user, groups) ──► page cache
@@ -8,8 +11,11 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io::{BufReader, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::mpsc;
@@ -18,21 +24,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use sakiyomi_model::Nanos;
-use sakiyomi_os::cpu;
-use sakiyomi_os::process::{Process, all, memory, newest};
-use sakiyomi_os::rights::{self, Credentials, home_of};
-use sakiyomi_prefetch::selection::{Look, Selection, TICK};
+use sakiyomi_os::process::{Identity, Process, all, memory, newest};
+use sakiyomi_os::rights::{Credentials, home_of};
+use sakiyomi_os::{cpu, stdio};
+use sakiyomi_prefetch::selection::{POLL_PERIOD, Poll, Selection};
 use sakiyomi_report::result::{DaemonProcess, DaemonStatus};
 
-use super::protocol::{Order, Report, receive, send};
+use super::protocol::{Order, REPORT_PERIOD, Report, receive, send};
 use crate::console::note;
 use crate::progress::go_on;
 
-/// Processes that are followed by one worker at a time.
-const FOLLOWED_MAX: usize = 32;
+/// Processes that are followed by one worker at a time; each takes threads that count against the limit of its user.
+const FOLLOWED_MAX: usize = 16;
+/// Workers at a time.
+const WORKERS_MAX: usize = 16;
+/// Reports that wait to be handled; more hold up the workers that send them.
+const REPORTS_MAX: usize = 256;
+/// Time without a report after which a worker is replaced.
+const SILENCE_TIMEOUT: Duration = REPORT_PERIOD.saturating_mul(6);
 /// Time for which a process that cannot be followed is not tried again.
 const REFUSED_TIME: Duration = Duration::from_secs(60);
-/// Time between two starts of a worker for the same rights: one that fails at once is not restarted in a loop.
+/// Time between two starts of a worker with the same credentials: one that fails at once is not restarted in a loop.
 const RESTART_TIME: Duration = Duration::from_secs(10);
 /// Time without a process to follow after which a worker is ended.
 const WORKER_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -43,7 +55,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time for a client to take the status.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a daemon is asked to do.
+/// Settings of a daemon.
 pub(super) struct Settings {
     /// Memory budget for data ahead of all processes, in bytes.
     pub(super) memory: Option<u64>,
@@ -58,21 +70,24 @@ pub(super) struct Settings {
 enum Event {
     Reported(Credentials, u64, Report),
     /// The worker of this number has ended.
-    Ended(Credentials, u64),
+    WorkerGone(Credentials, u64),
     Asked(UnixStream),
 }
 
-struct Worker {
+struct WorkerHandle {
     /// Distinguishes it from earlier workers with the same rights.
     number: u64,
     child: Child,
     orders: ChildStdin,
     own_cpu_ns: u64,
+    reported_at: Instant,
+    /// Its part of the memory budget, in bytes.
+    memory: u64,
     /// Since when it has had nothing to do.
     idle_since: Option<Instant>,
 }
 
-struct Followed {
+struct FollowedProcess {
     rights: Credentials,
     /// Whether its descendants are followed with it.
     is_young: bool,
@@ -83,25 +98,26 @@ struct Followed {
 struct Supervisor {
     settings: Settings,
     begun: Instant,
-    own_program: Option<PathBuf>,
+    own: Credentials,
+    own_program: Option<Identity>,
     selection: Selection,
     /// The ID that was assigned last to a process or thread.
     newest: u32,
-    workers: BTreeMap<Credentials, Worker>,
+    workers: BTreeMap<Credentials, WorkerHandle>,
     started: BTreeMap<Credentials, Instant>,
     count: u64,
-    followed: BTreeMap<u32, Followed>,
+    followed: BTreeMap<u32, FollowedProcess>,
     refused: BTreeMap<u32, Instant>,
     status: DaemonStatus,
     /// CPU time of workers that have ended.
     past_cpu_ns: u64,
     memory_at: Instant,
-    sender: mpsc::Sender<Event>,
+    sender: mpsc::SyncSender<Event>,
 }
 
 /// Runs the daemon until SIGTERM or Ctrl-C.
 pub(super) fn run(mut settings: Settings) -> Result<ExitCode> {
-    let (sender, events) = mpsc::channel();
+    let (sender, events) = mpsc::sync_channel(REPORTS_MAX);
     let path = settings.socket.take().map(|(listener, path)| {
         let sender = sender.clone();
         let listen = move || {
@@ -118,7 +134,8 @@ pub(super) fn run(mut settings: Settings) -> Result<ExitCode> {
     let mut supervisor = Supervisor {
         settings,
         begun: Instant::now(),
-        own_program: own.program_file().ok(),
+        own: own.credentials().context("cannot run as a program that is setuid")?,
+        own_program: own.program_identity().ok(),
         selection: Selection::default(),
         newest: 0,
         workers: BTreeMap::new(),
@@ -132,9 +149,13 @@ pub(super) fn run(mut settings: Settings) -> Result<ExitCode> {
         sender,
     };
     while go_on().is_ok() {
-        supervisor.tick()?;
-        let until = Instant::now() + Duration::from_nanos(TICK.0);
-        while let Ok(event) = events.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        supervisor.poll()?;
+        let until = Instant::now() + Duration::from_nanos(POLL_PERIOD.0);
+        // However many there are, the next poll comes.
+        for _ in 0..REPORTS_MAX {
+            let Ok(event) = events.recv_timeout(until.saturating_duration_since(Instant::now())) else {
+                break;
+            };
             supervisor.take(event);
         }
     }
@@ -147,17 +168,17 @@ pub(super) fn run(mut settings: Settings) -> Result<ExitCode> {
 }
 
 impl Supervisor {
-    /// Looks at processes, and has those followed that wait.
-    fn tick(&mut self) -> Result<()> {
+    /// Polls processes, and starts to follow those that wait.
+    fn poll(&mut self) -> Result<()> {
         let now = Nanos(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let before = cpu::of_this_thread();
         let newest = newest().context("cannot read /proc")?;
         let present = if self.newest == newest { None } else { Some(all().context("cannot list /proc")?) };
         self.newest = newest;
-        let look = self.selection.tick(now, present);
-        let (processes, is_all) = match look {
-            Look::All => (all().context("cannot list /proc")?, true),
-            Look::These(processes) => (processes, false),
+        let poll = self.selection.next_poll(now, present);
+        let processes = match &poll {
+            Poll::All => all().context("cannot list /proc")?,
+            Poll::These(processes) => processes.clone(),
         };
         for number in processes {
             let Ok(process) = Process::open(number) else {
@@ -175,10 +196,8 @@ impl Supervisor {
                 Err(_) => self.selection.forget(number),
             }
         }
-        if is_all {
-            let took = cpu::of_this_thread().saturating_sub(before);
-            self.selection.looked_at_all(now, Nanos(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)));
-        }
+        let took = cpu::of_this_thread().saturating_sub(before);
+        self.selection.polled(now, &poll, Nanos(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)));
         let time = Instant::now();
         self.refused.retain(|_, &mut until| until > time);
         if time >= self.memory_at {
@@ -189,15 +208,16 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Has a process followed, if it is to be: one that has just started with its descendants, and from the first process
-    /// of its job on; an older one by itself, because its children are noticed as new processes.
+    /// Starts to follow a process, if it is to be: one that has just started with its descendants, and from the first
+    /// process of its job on; an older one by itself, because its children are noticed as new processes.
     fn admit(&mut self, mut process: Process, is_young: bool) -> std::io::Result<()> {
-        let rights = process.credentials()?;
-        if !rights::is_root() && rights.user != rights::user() || !self.is_in_groups(&process)? {
+        let Some(rights) =
+            self.rights_for(&process)?.filter(|_| self.is_in_groups(&process).unwrap_or(false))
+        else {
             return Ok(());
-        }
+        };
         // Threads of the kernel have no program.
-        process.program_file()?;
+        process.program_identity()?;
         if self.is_taken(process.number(), &rights) {
             return Ok(());
         }
@@ -216,20 +236,35 @@ impl Supervisor {
         worker.idle_since = None;
         let order = Order::Follow { process: number, name: name.clone(), is_young };
         if send(&mut worker.orders, &order).is_ok() {
-            self.followed.insert(number, Followed { rights, is_young, name, begun: Instant::now() });
+            self.followed.insert(number, FollowedProcess { rights, is_young, name, begun: Instant::now() });
             self.divide_memory();
+        } else {
+            // It does not read its orders. Its end is noticed as that of any worker.
+            let _ = worker.child.kill();
         }
         Ok(())
     }
 
-    /// Returns whether a process with these rights is followed already: by us, as a descendant too, or by `sakiyomi run`.
+    /// Returns the credentials of the worker that may follow a process: those of the process itself. Root is followed only if
+    /// it sees the same files and has all capabilities of a worker, which root of a container has not.
+    fn rights_for(&self, process: &Process) -> std::io::Result<Option<Credentials>> {
+        let rights = process.credentials()?;
+        if rights.user != 0 {
+            return Ok((self.own.user == 0 || rights.include(&self.own)).then_some(rights));
+        }
+        let is_same = rights.include(&Credentials { capabilities: self.own.capabilities, ..rights.clone() });
+        let is_followed = self.own.user == 0 && is_same && process.sees_our_files()?;
+        Ok(is_followed.then_some(Credentials { capabilities: self.own.capabilities, ..rights }))
+    }
+
+    /// Returns whether a process with these credentials is followed already: by us, as a descendant too, or by `sakiyomi run`.
     fn is_taken(&self, number: u32, rights: &Credentials) -> bool {
         /// Process numbers are reused, so that the parents of processes may seem to form a cycle.
         const ANCESTORS_MAX: usize = 64;
         let (mut number, mut is_itself) = (number, true);
         for _ in 0..ANCESTORS_MAX {
             let includes =
-                |followed: &Followed| followed.rights == *rights && (followed.is_young || is_itself);
+                |followed: &FollowedProcess| followed.rights == *rights && (followed.is_young || is_itself);
             if self.followed.get(&number).is_some_and(includes) {
                 return true;
             }
@@ -259,7 +294,7 @@ impl Supervisor {
             let Ok(mut parent) = Process::open(parent) else { return Ok(first) };
             let is_of_job = parent.group().is_ok_and(|group| group == of_job);
             if !is_of_job
-                || parent.credentials().ok().as_ref() != Some(rights)
+                || !parent.credentials().is_ok_and(|of_parent| of_parent.include(rights))
                 || self.prefetches_itself(&parent)
             {
                 return Ok(first);
@@ -271,7 +306,9 @@ impl Supervisor {
     /// Returns whether a process is one of ours: a command that prefetches what it reads, `run` with its program as a
     /// child, or a daemon with its workers.
     fn prefetches_itself(&self, process: &Process) -> bool {
-        self.own_program.is_some() && process.program_file().ok() == self.own_program
+        let is_worker = self.workers.values().any(|worker| worker.child.id() == process.number());
+        let program = process.program_identity().ok();
+        is_worker || program.zip(self.own_program).is_some_and(|(program, own)| program.is_same(&own))
     }
 
     fn is_in_groups(&self, process: &Process) -> std::io::Result<bool> {
@@ -283,7 +320,7 @@ impl Supervisor {
     }
 
     /// Returns the worker with these rights, and starts it if there is none.
-    fn worker(&mut self, rights: &Credentials) -> Option<&mut Worker> {
+    fn worker(&mut self, rights: &Credentials) -> Option<&mut WorkerHandle> {
         let now = Instant::now();
         if !self.workers.contains_key(rights) {
             let is_too_soon =
@@ -291,6 +328,10 @@ impl Supervisor {
             if is_too_soon {
                 return None;
             }
+            if self.workers.len() >= WORKERS_MAX && !self.end_idlest_worker() {
+                return None;
+            }
+            self.started.retain(|_, started| now.duration_since(*started) < RESTART_TIME);
             self.started.insert(rights.clone(), now);
             match self.start_worker(rights) {
                 Ok(worker) => {
@@ -305,22 +346,22 @@ impl Supervisor {
         self.workers.get_mut(rights)
     }
 
-    fn start_worker(&mut self, rights: &Credentials) -> std::io::Result<Worker> {
+    fn start_worker(&mut self, rights: &Credentials) -> std::io::Result<WorkerHandle> {
         let mut command = Command::new("/proc/self/exe");
-        command.args(["daemon", "worker"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        if rights::is_root() {
+        command.args(["daemon", "start", "--worker"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // A signal of the terminal is for the daemon only.
+        command.process_group(0).current_dir("/");
+        if self.own.user == 0 {
             rights.apply_to(&mut command);
         }
-        // Profiles are in the home directory of their user.
-        if rights.user != rights::user() {
-            command.env_remove("XDG_CACHE_HOME").env_remove("HOME").current_dir("/");
-            command.envs(home_of(rights.user).map(|home| ("HOME", home)));
-        }
-        if !self.settings.learn {
-            command.env_remove("XDG_CACHE_HOME").env_remove("HOME");
+        // The environment may hold secrets of another user.
+        command.env_clear();
+        if self.settings.learn {
+            command.envs(directories_of_profiles(rights.user, self.own.user));
         }
         let mut child = command.spawn()?;
         let orders = child.stdin.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        stdio::set_nonblocking(orders.as_fd())?;
         let reports = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
         self.count += 1;
         let (number, sender, rights) = (self.count, self.sender.clone(), rights.clone());
@@ -331,42 +372,28 @@ impl Supervisor {
                     return;
                 }
             }
-            let _ = sender.send(Event::Ended(rights, number));
+            let _ = sender.send(Event::WorkerGone(rights, number));
         };
         thread::Builder::new().name("reports".to_owned()).spawn(listen)?;
-        Ok(Worker { number, child, orders, own_cpu_ns: 0, idle_since: None })
+        Ok(WorkerHandle {
+            number,
+            child,
+            orders,
+            own_cpu_ns: 0,
+            reported_at: Instant::now(),
+            memory: 0,
+            idle_since: None,
+        })
     }
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Reported(rights, number, report) => {
-                let worker = self.workers.get_mut(&rights).filter(|worker| worker.number == number);
-                match report {
-                    Report::Cpu(own_cpu_ns) => {
-                        if let Some(worker) = worker {
-                            worker.own_cpu_ns = own_cpu_ns;
-                        }
-                    }
-                    Report::Refused(process) => {
-                        self.status.refused += 1;
-                        self.followed.remove(&process);
-                        self.refused.insert(process, Instant::now() + REFUSED_TIME);
-                    }
-                    Report::Ended { process, own_cpu_ns } => {
-                        if let Some(worker) = worker {
-                            worker.own_cpu_ns = own_cpu_ns;
-                        }
-                        self.followed.remove(&process.pid);
-                        self.status.end(process);
-                        self.divide_memory();
-                    }
-                }
-            }
-            Event::Ended(rights, number) => {
+            Event::Reported(rights, number, report) => self.take_report(&rights, number, report),
+            Event::WorkerGone(rights, number) => {
                 if self.workers.get(&rights).is_some_and(|worker| worker.number == number)
                     && let Some(worker) = self.workers.remove(&rights)
                 {
-                    self.lose(&rights, worker);
+                    self.on_worker_exit(&rights, worker);
                 }
             }
             Event::Asked(stream) => {
@@ -382,8 +409,33 @@ impl Supervisor {
         }
     }
 
+    fn take_report(&mut self, rights: &Credentials, number: u64, report: Report) {
+        let Some(worker) = self.workers.get_mut(rights).filter(|worker| worker.number == number) else {
+            return;
+        };
+        worker.reported_at = Instant::now();
+        let (Report::Refused(process) | Report::Ended(DaemonProcess { pid: process, .. })) = report else {
+            if let Report::Cpu(own_cpu_ns) = report {
+                worker.own_cpu_ns = own_cpu_ns;
+            }
+            return;
+        };
+        if self.followed.get(&process).is_none_or(|followed| followed.rights != *rights) {
+            return;
+        }
+        self.followed.remove(&process);
+        match report {
+            Report::Ended(process) => self.status.end(DaemonProcess { user: rights.user, ..process }),
+            _ => {
+                self.status.refused += 1;
+                self.refused.insert(process, Instant::now() + REFUSED_TIME);
+            }
+        }
+        self.divide_memory();
+    }
+
     /// Notes that a worker has ended unexpectedly. Its programs continue alone, and are selected again when they wait.
-    fn lose(&mut self, rights: &Credentials, mut worker: Worker) {
+    fn on_worker_exit(&mut self, rights: &Credentials, mut worker: WorkerHandle) {
         let end = worker.child.wait();
         self.past_cpu_ns += worker.own_cpu_ns;
         self.followed.retain(|_, followed| followed.rights != *rights);
@@ -424,10 +476,42 @@ impl Supervisor {
         let count = self.followed.len().max(1) as u64;
         for (rights, worker) in &mut self.workers {
             let own = self.followed.values().filter(|followed| followed.rights == *rights).count() as u64;
-            if own > 0 {
-                // A worker that is gone is noticed by the end of its output.
-                let _ = send(&mut worker.orders, &Order::Memory(all / count * own));
+            let part = all / count * own;
+            // Changes of less than an eighth are not worth a message.
+            if own > 0 && part.abs_diff(worker.memory) > worker.memory / 8 {
+                worker.memory = part;
+                if send(&mut worker.orders, &Order::Memory(part)).is_err() {
+                    let _ = worker.child.kill();
+                }
             }
+        }
+    }
+
+    /// Ends the worker that has had nothing to do for the longest time; returns false if all are busy.
+    fn end_idlest_worker(&mut self) -> bool {
+        let idle =
+            self.workers.iter().filter_map(|(rights, worker)| Some((worker.idle_since?, rights.clone())));
+        let Some((_, rights)) = idle.min() else { return false };
+        self.end_worker(&rights);
+        true
+    }
+
+    fn end_worker(&mut self, rights: &Credentials) {
+        if let Some(WorkerHandle { mut child, orders, own_cpu_ns, .. }) = self.workers.remove(rights) {
+            drop(orders);
+            self.past_cpu_ns += own_cpu_ns;
+            let end = move || {
+                let until = Instant::now() + END_TIMEOUT;
+                while Instant::now() < until {
+                    if !matches!(child.try_wait(), Ok(None)) {
+                        return;
+                    }
+                    thread::sleep(Duration::from_millis(100));
+                }
+                let _ = child.kill();
+                let _ = child.wait();
+            };
+            drop(thread::Builder::new().name("end".to_owned()).spawn(end));
         }
     }
 
@@ -436,27 +520,24 @@ impl Supervisor {
         let busy: BTreeSet<&Credentials> = self.followed.values().map(|followed| &followed.rights).collect();
         let mut over = Vec::new();
         for (rights, worker) in &mut self.workers {
+            if now.duration_since(worker.reported_at) > SILENCE_TIMEOUT {
+                // Its end is noticed as that of any worker.
+                let _ = worker.child.kill();
+            }
             if busy.contains(rights) {
                 worker.idle_since = None;
             } else if now.duration_since(*worker.idle_since.get_or_insert(now)) > WORKER_IDLE_TIMEOUT {
                 over.push(rights.clone());
             }
         }
-        for rights in over {
-            if let Some(Worker { mut child, orders, own_cpu_ns, .. }) = self.workers.remove(&rights) {
-                drop(orders);
-                self.past_cpu_ns += own_cpu_ns;
-                // It may take seconds to end.
-                drop(thread::Builder::new().name("end".to_owned()).spawn(move || child.wait()));
-            }
-        }
+        over.iter().for_each(|rights| self.end_worker(rights));
     }
 
     /// Ends the workers, and waits until they have saved what they learned.
     fn end(mut self, events: &mpsc::Receiver<Event>) {
         let until = Instant::now() + END_TIMEOUT;
         let mut children: Vec<Child> = Vec::new();
-        for (_, Worker { child, orders, .. }) in std::mem::take(&mut self.workers) {
+        for (_, WorkerHandle { child, orders, .. }) in std::mem::take(&mut self.workers) {
             drop(orders);
             children.push(child);
         }
@@ -465,10 +546,25 @@ impl Supervisor {
             if children.is_empty() {
                 break;
             }
-            if let Ok(event) = events.recv_timeout(Duration::from_millis(20)) {
-                self.take(event);
-            }
+            // Their reports must not fill the channel.
+            let _ = events.recv_timeout(Duration::from_millis(20));
         }
+        for mut child in children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Returns the variables by which a worker finds its user's profiles: those of the daemon if it has the same user, otherwise
+/// the home directory.
+fn directories_of_profiles(user: u32, own_user: u32) -> Vec<(&'static str, OsString)> {
+    let own = ["XDG_CACHE_HOME", "HOME"].map(|name| Some((name, std::env::var_os(name)?)));
+    let own: Vec<_> = own.into_iter().flatten().filter(|_| user == own_user).collect();
+    if own.is_empty() {
+        home_of(user).map(|home| ("HOME", home.into_os_string())).into_iter().collect()
+    } else {
+        own
     }
 }
 

@@ -16,11 +16,11 @@ use sakiyomi_prefetch::follow::{FollowerSet, Learning, Options, Summary};
 use sakiyomi_prefetch::profile::{Profile, ProfileStore};
 use sakiyomi_report::result::DaemonProcess;
 
-use super::protocol::{Order, Report, receive, send};
+use super::protocol::{Order, REPORT_PERIOD, Report, receive, send};
 use crate::progress::go_on;
 
-/// Time between two reports of the CPU time.
-const CPU_PERIOD: Duration = Duration::from_secs(5);
+/// Time for loading a profile; after that, the process is followed without.
+const PROFILE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for summaries at the end.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -36,15 +36,19 @@ enum Event {
     Gone,
 }
 
-/// A process that is followed.
-struct Followed {
+/// A process that this worker was told to follow.
+struct Assigned {
     name: String,
     is_young: bool,
+    /// Whether its profile is being loaded.
+    is_loading: bool,
     begun: Instant,
 }
 
 /// Runs a worker until its standard input ends.
 pub(super) fn run() -> Result<ExitCode> {
+    // It was started by another name, since the file of the daemon may have been replaced.
+    let _ = std::fs::write("/proc/self/comm", "sakiyomi");
     let (sender, events) = mpsc::channel();
     let control = thread::current();
     let orders = sender.clone();
@@ -75,13 +79,18 @@ pub(super) fn run() -> Result<ExitCode> {
                 Event::Order(Order::Follow { process, name, is_young }) => {
                     worker.prepare(process, name, is_young)
                 }
-                Event::Loaded(process, learning, profile) => worker.follow(process, learning, profile),
+                Event::Loaded(process, learning, profile) => {
+                    if worker.followed.get(&process).is_some_and(|assigned| assigned.is_loading) {
+                        worker.follow(process, learning, profile);
+                    }
+                }
                 Event::Gone => return worker.end(),
             }
         }
         if go_on().is_err() {
             return worker.end();
         }
+        worker.follow_late();
         let pause = worker.set.step();
         worker.report()?;
         thread::park_timeout(pause);
@@ -90,7 +99,7 @@ pub(super) fn run() -> Result<ExitCode> {
 
 struct Worker {
     set: FollowerSet,
-    followed: BTreeMap<u32, Followed>,
+    followed: BTreeMap<u32, Assigned>,
     store: Option<ProfileStore>,
     sender: mpsc::Sender<Event>,
     cpu_at: Instant,
@@ -101,7 +110,8 @@ struct Worker {
 impl Worker {
     /// Loads the profile of a process's command, which waits for a file system; then the process is followed.
     fn prepare(&mut self, process: u32, name: String, is_young: bool) {
-        self.followed.insert(process, Followed { name, is_young, begun: Instant::now() });
+        let is_loading = is_young && self.store.is_some();
+        self.followed.insert(process, Assigned { name, is_young, is_loading, begun: Instant::now() });
         let empty = || Profile::new(Vec::new(), PathBuf::new());
         let Some(store) = self.store.clone().filter(|_| is_young) else {
             return self.follow(process, Learning::Never, empty());
@@ -122,10 +132,33 @@ impl Worker {
     }
 
     fn follow(&mut self, process: u32, learning: Learning, profile: Profile) {
+        if let Some(assigned) = self.followed.get_mut(&process) {
+            assigned.is_loading = false;
+        }
         let descendants = self.followed.get(&process).is_some_and(|followed| followed.is_young);
-        if self.set.follow(process, descendants, learning, profile).is_err() {
-            self.followed.remove(&process);
-            let _ = send(&mut io::stdout().lock(), &Report::Refused(process));
+        if let Err(error) = self.set.follow(process, descendants, learning, profile) {
+            let refused = error.kind() == io::ErrorKind::PermissionDenied;
+            // The end of the standard output is noticed by the next report.
+            let _ = if refused { self.refuse(process) } else { self.report_end(process, Summary::default()) };
+        }
+    }
+
+    fn refuse(&mut self, process: u32) -> io::Result<()> {
+        self.followed.remove(&process);
+        send(&mut io::stdout().lock(), &Report::Refused(process))
+    }
+
+    /// Follows processes whose profile does not arrive: it may be on a file system that does not answer.
+    fn follow_late(&mut self) {
+        let is_late = |assigned: &Assigned| assigned.is_loading && assigned.begun.elapsed() > PROFILE_TIMEOUT;
+        let late: Vec<u32> = self
+            .followed
+            .iter()
+            .filter(|(_, assigned)| is_late(assigned))
+            .map(|(&process, _)| process)
+            .collect();
+        for process in late {
+            self.follow(process, Learning::Never, Profile::new(Vec::new(), PathBuf::new()));
         }
     }
 
@@ -139,14 +172,14 @@ impl Worker {
         }
         let now = Instant::now();
         if now >= self.cpu_at {
-            self.cpu_at = now + CPU_PERIOD;
+            self.cpu_at = now + REPORT_PERIOD;
             send(&mut io::stdout().lock(), &Report::Cpu(own_cpu_ns()))?;
         }
         Ok(())
     }
 
     fn report_end(&mut self, process: u32, summary: Summary) -> io::Result<()> {
-        let Some(Followed { name, begun, .. }) = self.followed.remove(&process) else { return Ok(()) };
+        let Some(Assigned { name, begun, .. }) = self.followed.remove(&process) else { return Ok(()) };
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let ended = DaemonProcess {
             pid: process,
@@ -166,11 +199,11 @@ impl Worker {
             self.saving.retain(|saving| !saving.is_finished());
             self.saving.extend(thread::Builder::new().name("profile".to_owned()).spawn(save));
         }
-        // Its files may not be inspected: nothing was seen of it.
+        // Nothing was seen of it.
         if summary.refused > 0 && summary.files == 0 {
-            return send(&mut io::stdout().lock(), &Report::Refused(process));
+            return self.refuse(process);
         }
-        send(&mut io::stdout().lock(), &Report::Ended { process: ended, own_cpu_ns: own_cpu_ns() })
+        send(&mut io::stdout().lock(), &Report::Ended(ended))
     }
 
     /// Ends following. The programs continue on their own.
