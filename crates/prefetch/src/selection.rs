@@ -23,7 +23,7 @@ const REST_FACTOR: u64 = 200;
 /// The rest after polls of young processes, likewise: they use 1 % of a core.
 const YOUNG_REST_FACTOR: u64 = 100;
 /// CPU time of polls of young processes that is used before they pause, so that a start is seen without delay.
-const YOUNG_BURST_TIME: Nanos = Nanos(10_000_000);
+const YOUNG_BURST_TIME: Nanos = Nanos(100_000_000);
 /// Shortest time between two polls of all processes: a wait that is over sooner is not worth following.
 const ALL_PERIOD_MIN: Nanos = Nanos(500_000_000);
 /// Waits that select a process. A single one is no evidence: nearly every process waits at some time.

@@ -239,6 +239,8 @@ fn examine(path: &Path, seen: Vec<Range<u64>>) -> Option<Examined> {
     let about = match std::fs::metadata(path) {
         Ok(about) => about,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // Without its directory, the whole tree is gone, as after an unmount.
+            std::fs::metadata(path.parent()?).ok()?;
             let since = Instant::now();
             let is_missing = std::fs::metadata(path).is_err();
             let is_cached = since.elapsed() < CACHED_LOOKUP_MAX;
