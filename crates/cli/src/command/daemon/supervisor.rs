@@ -351,7 +351,8 @@ impl Supervisor {
         command.args(["daemon", "start", "--worker"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // A signal of the terminal is for the daemon only.
         command.process_group(0).current_dir("/");
-        if self.own.user == 0 {
+        // In a user namespace root may not set groups, and need not.
+        if *rights != self.own {
             rights.apply_to(&mut command);
         }
         // The environment may hold secrets of another user.
