@@ -87,6 +87,7 @@ impl Process {
 mod tests {
     use super::*;
     use crate::rights;
+    use sakiyomi_testing::wait_until;
 
     #[test]
     fn the_newest_process_is_the_last_number() {
@@ -105,7 +106,8 @@ mod tests {
         assert_eq!(process.credentials().unwrap(), own.credentials().unwrap());
         assert_eq!(process.credentials().unwrap().user, rights::user());
         assert!(process.sees_our_files().unwrap());
-        assert!(!process.waits_for_io().unwrap(), "it sleeps for another reason");
+        // Once it has been loaded, it sleeps for another reason.
+        wait_until("its sleep", || !process.waits_for_io().unwrap());
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(process.waits_for_io().is_err());
