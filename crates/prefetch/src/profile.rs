@@ -25,7 +25,7 @@ pub const ENTRIES_MAX: usize = 50_000;
 const UNCONFIRMED_ENTRIES_MAX: usize = 256;
 /// Maximum bytes fetched before that.
 const UNCONFIRMED_BYTES_MAX: u64 = 64 << 20;
-/// Maximum entries fetched ahead of the program: a part of the profile that is no longer used costs no more.
+/// Maximum entries fetched ahead of the program: an outdated part of the profile costs at most this.
 const AHEAD_ENTRIES_MAX: usize = 1024;
 
 /// Number of fetched files below a directory from which a run that opens them is seen to open at least one: a single use of a

@@ -104,7 +104,7 @@ fn programs_continue_after_the_daemon_is_killed_and_its_workers_end() {
         "{START} (setsid -w cat slow/file | wc -c > count) & job=$!
         sleep 0.7; kill -9 $daemon; wait $job
         sleep 0.5; grep -lz '^[-]-worker$' /proc/[0-9]*/cmdline | wc -l
-        # What it has left is replaced.
+        # The next daemon replaces the socket.
         {START} kill $daemon; wait $daemon"
     );
     let Some(output) = alone(TEST, &scratch, "", &script) else { return };

@@ -1,4 +1,4 @@
-//! Which processes wait for I/O, over the whole system: what is new, who waits, and with which credentials.
+//! Processes of the whole system: whether some are new, which of them wait for I/O, and their credentials.
 
 use std::fs::File;
 use std::io::{self, Read};

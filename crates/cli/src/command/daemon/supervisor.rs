@@ -75,7 +75,7 @@ enum Event {
 }
 
 struct WorkerHandle {
-    /// Distinguishes it from earlier workers with the same rights.
+    /// Distinguishes it from earlier workers with the same credentials.
     number: u64,
     child: Child,
     orders: ChildStdin,
@@ -88,7 +88,7 @@ struct WorkerHandle {
 }
 
 struct FollowedProcess {
-    rights: Credentials,
+    credentials: Credentials,
     /// Whether its descendants are followed with it.
     is_young: bool,
     name: String,
@@ -211,32 +211,33 @@ impl Supervisor {
     /// Starts to follow a process, if it is to be: one that has just started with its descendants, and from the first
     /// process of its job on; an older one by itself, because its children are noticed as new processes.
     fn admit(&mut self, mut process: Process, is_young: bool) -> std::io::Result<()> {
-        let Some(rights) =
-            self.rights_for(&process)?.filter(|_| self.is_in_groups(&process).unwrap_or(false))
+        let Some(credentials) =
+            self.worker_credentials(&process)?.filter(|_| self.is_in_groups(&process).unwrap_or(false))
         else {
             return Ok(());
         };
         // Threads of the kernel have no program.
         process.program_identity()?;
-        if self.is_taken(process.number(), &rights) {
+        if self.is_taken(process.number(), &credentials) {
             return Ok(());
         }
         if is_young {
-            process = self.first_of_job(process, &rights)?;
+            process = self.first_of_job(process, &credentials)?;
         }
         if self.refused.contains_key(&process.number()) {
             return Ok(());
         }
-        let of_worker = self.followed.values().filter(|followed| followed.rights == rights).count();
+        let of_worker = self.followed.values().filter(|followed| followed.credentials == credentials).count();
         if of_worker >= FOLLOWED_MAX {
             return Ok(());
         }
         let (number, name) = (process.number(), process.name()?);
-        let Some(worker) = self.worker(&rights) else { return Ok(()) };
+        let Some(worker) = self.worker(&credentials) else { return Ok(()) };
         worker.idle_since = None;
         let order = Order::Follow { process: number, name: name.clone(), is_young };
         if send(&mut worker.orders, &order).is_ok() {
-            self.followed.insert(number, FollowedProcess { rights, is_young, name, begun: Instant::now() });
+            self.followed
+                .insert(number, FollowedProcess { credentials, is_young, name, begun: Instant::now() });
             self.divide_memory();
         } else {
             // It does not read its orders. Its end is noticed as that of any worker.
@@ -247,24 +248,26 @@ impl Supervisor {
 
     /// Returns the credentials of the worker that may follow a process: those of the process itself. Root is followed only if
     /// it sees the same files and has all capabilities of a worker, which root of a container has not.
-    fn rights_for(&self, process: &Process) -> std::io::Result<Option<Credentials>> {
-        let rights = process.credentials()?;
-        if rights.user != 0 {
-            return Ok((self.own.user == 0 || rights.include(&self.own)).then_some(rights));
+    fn worker_credentials(&self, process: &Process) -> std::io::Result<Option<Credentials>> {
+        let credentials = process.credentials()?;
+        if credentials.user != 0 {
+            return Ok((self.own.user == 0 || credentials.include(&self.own)).then_some(credentials));
         }
-        let is_same = rights.include(&Credentials { capabilities: self.own.capabilities, ..rights.clone() });
+        let is_same =
+            credentials.include(&Credentials { capabilities: self.own.capabilities, ..credentials.clone() });
         let is_followed = self.own.user == 0 && is_same && process.sees_our_files()?;
-        Ok(is_followed.then_some(Credentials { capabilities: self.own.capabilities, ..rights }))
+        Ok(is_followed.then_some(Credentials { capabilities: self.own.capabilities, ..credentials }))
     }
 
     /// Returns whether a process with these credentials is followed already: by us, as a descendant too, or by `sakiyomi run`.
-    fn is_taken(&self, number: u32, rights: &Credentials) -> bool {
+    fn is_taken(&self, number: u32, credentials: &Credentials) -> bool {
         /// Process numbers are reused, so that the parents of processes may seem to form a cycle.
         const ANCESTORS_MAX: usize = 64;
         let (mut number, mut is_itself) = (number, true);
         for _ in 0..ANCESTORS_MAX {
-            let includes =
-                |followed: &FollowedProcess| followed.rights == *rights && (followed.is_young || is_itself);
+            let includes = |followed: &FollowedProcess| {
+                followed.credentials == *credentials && (followed.is_young || is_itself)
+            };
             if self.followed.get(&number).is_some_and(includes) {
                 return true;
             }
@@ -282,8 +285,8 @@ impl Supervisor {
     }
 
     /// Returns the first process of a job that has just started: the farthest ancestor in the same process group, with the
-    /// same rights, that is new itself.
-    fn first_of_job(&self, process: Process, rights: &Credentials) -> std::io::Result<Process> {
+    /// same credentials, that is new itself.
+    fn first_of_job(&self, process: Process, credentials: &Credentials) -> std::io::Result<Process> {
         let mut first = process;
         let of_job = first.group()?;
         loop {
@@ -294,7 +297,7 @@ impl Supervisor {
             let Ok(mut parent) = Process::open(parent) else { return Ok(first) };
             let is_of_job = parent.group().is_ok_and(|group| group == of_job);
             if !is_of_job
-                || !parent.credentials().is_ok_and(|of_parent| of_parent.include(rights))
+                || !parent.credentials().is_ok_and(|of_parent| of_parent.include(credentials))
                 || self.prefetches_itself(&parent)
             {
                 return Ok(first);
@@ -319,12 +322,14 @@ impl Supervisor {
         Ok(of_process.iter().any(|group| self.settings.groups.iter().any(|wanted| is_below(group, wanted))))
     }
 
-    /// Returns the worker with these rights, and starts it if there is none.
-    fn worker(&mut self, rights: &Credentials) -> Option<&mut WorkerHandle> {
+    /// Returns the worker with these credentials, and starts it if there is none.
+    fn worker(&mut self, credentials: &Credentials) -> Option<&mut WorkerHandle> {
         let now = Instant::now();
-        if !self.workers.contains_key(rights) {
-            let is_too_soon =
-                self.started.get(rights).is_some_and(|started| now.duration_since(*started) < RESTART_TIME);
+        if !self.workers.contains_key(credentials) {
+            let is_too_soon = self
+                .started
+                .get(credentials)
+                .is_some_and(|started| now.duration_since(*started) < RESTART_TIME);
             if is_too_soon {
                 return None;
             }
@@ -332,48 +337,48 @@ impl Supervisor {
                 return None;
             }
             self.started.retain(|_, started| now.duration_since(*started) < RESTART_TIME);
-            self.started.insert(rights.clone(), now);
-            match self.start_worker(rights) {
+            self.started.insert(credentials.clone(), now);
+            match self.start_worker(credentials) {
                 Ok(worker) => {
-                    self.workers.insert(rights.clone(), worker);
+                    self.workers.insert(credentials.clone(), worker);
                 }
                 Err(error) => {
                     self.status.failures += 1;
-                    note(&format!("cannot start a worker for user {}: {error}", rights.user));
+                    note(&format!("cannot start a worker for user {}: {error}", credentials.user));
                 }
             }
         }
-        self.workers.get_mut(rights)
+        self.workers.get_mut(credentials)
     }
 
-    fn start_worker(&mut self, rights: &Credentials) -> std::io::Result<WorkerHandle> {
+    fn start_worker(&mut self, credentials: &Credentials) -> std::io::Result<WorkerHandle> {
         let mut command = Command::new("/proc/self/exe");
         command.args(["daemon", "start", "--worker"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // A signal of the terminal is for the daemon only.
         command.process_group(0).current_dir("/");
         // In a user namespace root may not set groups, and need not.
-        if *rights != self.own {
-            rights.apply_to(&mut command);
+        if *credentials != self.own {
+            credentials.apply_to(&mut command);
         }
         // The environment may hold secrets of another user.
         command.env_clear();
         if self.settings.learn {
-            command.envs(directories_of_profiles(rights.user, self.own.user));
+            command.envs(directories_of_profiles(credentials.user, self.own.user));
         }
         let mut child = command.spawn()?;
         let orders = child.stdin.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
         stdio::set_nonblocking(orders.as_fd())?;
         let reports = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
         self.count += 1;
-        let (number, sender, rights) = (self.count, self.sender.clone(), rights.clone());
+        let (number, sender, credentials) = (self.count, self.sender.clone(), credentials.clone());
         let listen = move || {
             let mut reports = BufReader::new(reports);
             while let Some(report) = receive(&mut reports) {
-                if sender.send(Event::Reported(rights.clone(), number, report)).is_err() {
+                if sender.send(Event::Reported(credentials.clone(), number, report)).is_err() {
                     return;
                 }
             }
-            let _ = sender.send(Event::WorkerGone(rights, number));
+            let _ = sender.send(Event::WorkerGone(credentials, number));
         };
         thread::Builder::new().name("reports".to_owned()).spawn(listen)?;
         Ok(WorkerHandle {
@@ -389,12 +394,12 @@ impl Supervisor {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Reported(rights, number, report) => self.take_report(&rights, number, report),
-            Event::WorkerGone(rights, number) => {
-                if self.workers.get(&rights).is_some_and(|worker| worker.number == number)
-                    && let Some(worker) = self.workers.remove(&rights)
+            Event::Reported(credentials, number, report) => self.take_report(&credentials, number, report),
+            Event::WorkerGone(credentials, number) => {
+                if self.workers.get(&credentials).is_some_and(|worker| worker.number == number)
+                    && let Some(worker) = self.workers.remove(&credentials)
                 {
-                    self.on_worker_exit(&rights, worker);
+                    self.on_worker_exit(&credentials, worker);
                 }
             }
             Event::Asked(stream) => {
@@ -410,8 +415,8 @@ impl Supervisor {
         }
     }
 
-    fn take_report(&mut self, rights: &Credentials, number: u64, report: Report) {
-        let Some(worker) = self.workers.get_mut(rights).filter(|worker| worker.number == number) else {
+    fn take_report(&mut self, credentials: &Credentials, number: u64, report: Report) {
+        let Some(worker) = self.workers.get_mut(credentials).filter(|worker| worker.number == number) else {
             return;
         };
         worker.reported_at = Instant::now();
@@ -421,12 +426,12 @@ impl Supervisor {
             }
             return;
         };
-        if self.followed.get(&process).is_none_or(|followed| followed.rights != *rights) {
+        if self.followed.get(&process).is_none_or(|followed| followed.credentials != *credentials) {
             return;
         }
         self.followed.remove(&process);
         match report {
-            Report::Ended(process) => self.status.end(DaemonProcess { user: rights.user, ..process }),
+            Report::Ended(process) => self.status.end(DaemonProcess { user: credentials.user, ..process }),
             _ => {
                 self.status.refused += 1;
                 self.refused.insert(process, Instant::now() + REFUSED_TIME);
@@ -436,15 +441,15 @@ impl Supervisor {
     }
 
     /// Notes that a worker has ended unexpectedly. Its programs continue alone, and are selected again when they wait.
-    fn on_worker_exit(&mut self, rights: &Credentials, mut worker: WorkerHandle) {
+    fn on_worker_exit(&mut self, credentials: &Credentials, mut worker: WorkerHandle) {
         let end = worker.child.wait();
         self.past_cpu_ns += worker.own_cpu_ns;
-        self.followed.retain(|_, followed| followed.rights != *rights);
+        self.followed.retain(|_, followed| followed.credentials != *credentials);
         self.status.failures += 1;
         let end = end.map_or_else(|error| error.to_string(), |end| end.to_string());
         note(&format!(
             "the worker for user {} has ended unexpectedly ({end}); its programs continue",
-            rights.user
+            credentials.user
         ));
     }
 
@@ -454,7 +459,7 @@ impl Supervisor {
         let followed = self.followed.iter().map(|(&pid, followed)| DaemonProcess {
             pid,
             name: followed.name.clone(),
-            user: followed.rights.user,
+            user: followed.credentials.user,
             elapsed_ns: elapsed(followed.begun),
             ..DaemonProcess::default()
         });
@@ -475,8 +480,9 @@ impl Supervisor {
         let quarter = memory::available().map(|bytes| bytes / 4);
         let Some(all) = [quarter, self.settings.memory].into_iter().flatten().min() else { return };
         let count = self.followed.len().max(1) as u64;
-        for (rights, worker) in &mut self.workers {
-            let own = self.followed.values().filter(|followed| followed.rights == *rights).count() as u64;
+        for (credentials, worker) in &mut self.workers {
+            let own =
+                self.followed.values().filter(|followed| followed.credentials == *credentials).count() as u64;
             let part = all / count * own;
             // Changes of less than an eighth are not worth a message.
             if own > 0 && part.abs_diff(worker.memory) > worker.memory / 8 {
@@ -490,15 +496,17 @@ impl Supervisor {
 
     /// Ends the worker that has had nothing to do for the longest time; returns false if all are busy.
     fn end_idlest_worker(&mut self) -> bool {
-        let idle =
-            self.workers.iter().filter_map(|(rights, worker)| Some((worker.idle_since?, rights.clone())));
-        let Some((_, rights)) = idle.min() else { return false };
-        self.end_worker(&rights);
+        let idle = self
+            .workers
+            .iter()
+            .filter_map(|(credentials, worker)| Some((worker.idle_since?, credentials.clone())));
+        let Some((_, credentials)) = idle.min() else { return false };
+        self.end_worker(&credentials);
         true
     }
 
-    fn end_worker(&mut self, rights: &Credentials) {
-        if let Some(WorkerHandle { mut child, orders, own_cpu_ns, .. }) = self.workers.remove(rights) {
+    fn end_worker(&mut self, credentials: &Credentials) {
+        if let Some(WorkerHandle { mut child, orders, own_cpu_ns, .. }) = self.workers.remove(credentials) {
             drop(orders);
             self.past_cpu_ns += own_cpu_ns;
             let end = move || {
@@ -518,20 +526,21 @@ impl Supervisor {
 
     /// Ends workers that have had nothing to do for some time.
     fn end_idle_workers(&mut self, now: Instant) {
-        let busy: BTreeSet<&Credentials> = self.followed.values().map(|followed| &followed.rights).collect();
+        let busy: BTreeSet<&Credentials> =
+            self.followed.values().map(|followed| &followed.credentials).collect();
         let mut over = Vec::new();
-        for (rights, worker) in &mut self.workers {
+        for (credentials, worker) in &mut self.workers {
             if now.duration_since(worker.reported_at) > SILENCE_TIMEOUT {
                 // Its end is noticed as that of any worker.
                 let _ = worker.child.kill();
             }
-            if busy.contains(rights) {
+            if busy.contains(credentials) {
                 worker.idle_since = None;
             } else if now.duration_since(*worker.idle_since.get_or_insert(now)) > WORKER_IDLE_TIMEOUT {
-                over.push(rights.clone());
+                over.push(credentials.clone());
             }
         }
-        over.iter().for_each(|rights| self.end_worker(rights));
+        over.iter().for_each(|credentials| self.end_worker(credentials));
     }
 
     /// Ends the workers, and waits until they have saved what they learned.
