@@ -223,7 +223,7 @@ impl Prefetch {
     /// Returns a range, cut at the end of the file.
     ///
     /// # Errors
-    /// If there is no such range.
+    /// If the range does not exist.
     pub fn range(&self, index: usize) -> Result<Range<u64>, Error> {
         let planner = self.shared.planner();
         let ranges = planner.ranges();
@@ -240,7 +240,7 @@ impl Prefetch {
     /// it again, as any cached data, if memory is short. If the file system hangs, so does this call, as a read would.
     ///
     /// # Errors
-    /// If there is no such range, or it cannot be read. The next wait tries again.
+    /// If the range does not exist, or cannot be read. The next wait tries again.
     pub fn wait(&self, index: usize) -> Result<bool, Error> {
         self.wait_for_bytes(&self.range(index)?)
     }

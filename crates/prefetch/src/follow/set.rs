@@ -17,9 +17,9 @@ use super::learned::Learner;
 use super::{Follower, Learning, Options, SLEEP_MAX, Summary};
 use crate::profile::Profile;
 
-/// Time without a wait for I/O after which a process is no longer followed: its next wait is noticed as its first was.
+/// Time without a wait for I/O after which following a process ends: its next wait selects it again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time after which a process is no longer followed, so that what is known of its files does not grow without bound.
+/// Time after which following a process ends, so that the memory for its files stays bounded.
 const FOLLOWED_MAX_TIME: Duration = Duration::from_secs(3600);
 /// Time between two checks of whether a process still waits.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);

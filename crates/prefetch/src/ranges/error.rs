@@ -34,7 +34,7 @@ pub enum Error {
         min_bytes: u64,
     },
     /// The list has no range with this index.
-    #[error("there is no range {index} of {}: its list has {count}, counted from 0", path.display())]
+    #[error("range {index} of {} does not exist: its list has {count}, counted from 0", path.display())]
     NoRange {
         /// The file.
         path: PathBuf,

@@ -99,7 +99,7 @@ impl MappedReader {
     /// Returns the bytes of a range of the order after waiting until they are cached, and advances to this range.
     ///
     /// # Errors
-    /// If there is no such range, and as [`slice`](MappedReader::slice).
+    /// If the range does not exist, and as [`slice`](MappedReader::slice).
     pub fn slice_of(&self, index: usize) -> Result<&[u8], Error> {
         let range = self.prefetch.range(index)?;
         self.prefetch.advance(index);

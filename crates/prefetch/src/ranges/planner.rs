@@ -155,7 +155,7 @@ impl Planner {
         piece.expect("a byte that has not been requested")
     }
 
-    /// Reports that a piece is no longer in flight.
+    /// Reports that a piece has arrived, or has failed.
     pub(crate) fn completed(&mut self) {
         self.in_flight -= 1;
     }

@@ -203,7 +203,10 @@ fn bytes_that_are_not_in_the_file_are_refused_in_a_sentence() {
     }
     assert!(reader.slice(1000..1000).unwrap().is_empty());
     let error = reader.slice_of(1).unwrap_err();
-    assert_eq!(error.to_string(), format!("there is no range 1 of {path}: its list has 1, counted from 0"));
+    assert_eq!(
+        error.to_string(),
+        format!("range 1 of {path} does not exist: its list has 1, counted from 0")
+    );
 }
 
 #[test]
@@ -234,7 +237,7 @@ fn bad_input_is_refused_in_a_sentence() {
     let path = scratch.path().display();
     assert_eq!(
         prefetch.wait(1).unwrap_err().to_string(),
-        format!("there is no range 1 of {path}: its list has 1, counted from 0")
+        format!("range 1 of {path} does not exist: its list has 1, counted from 0")
     );
     // More ranges than there are: all have been used.
     prefetch.advance(usize::MAX);

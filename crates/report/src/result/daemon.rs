@@ -65,7 +65,7 @@ pub struct DaemonProcess {
 }
 
 impl DaemonStatus {
-    /// Adds a process that is no longer followed.
+    /// Adds a process whose following has ended.
     pub fn end(&mut self, process: DaemonProcess) {
         /// Processes that `latest` holds.
         const LATEST_MAX: usize = 20;

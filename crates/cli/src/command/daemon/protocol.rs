@@ -30,7 +30,7 @@ pub(super) enum Order {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
-    /// A process is no longer followed.
+    /// Following a process has ended.
     Ended(DaemonProcess),
     /// The files of a process may not be inspected.
     Refused(u32),
