@@ -18,6 +18,10 @@
 //! that only looks at the beginning of a file this is wasted. Therefore only one such start at a time may be unproven;
 //! it is proven when the program passes half of the data, and the first that fails is the last.
 //!
+//! **Long reads.** All that a read requests is needed, however the program continues. If it sleeps in a read of a
+//! megabyte or more, whose end the position does not show before it returns, the whole range is fetched within the
+//! memory budget.
+//!
 //! A reading is left alone ([`Idle`]) if nothing can be gained: its data is cached already, the kernel's own read-ahead
 //! suffices, its accesses are not sequential, or the device is so slow that reading ahead does not make the program
 //! faster (equation 2 of the paper). All readings together stay within one memory budget.
@@ -91,7 +95,8 @@ pub enum Event {
         /// The position.
         at: u64,
     },
-    /// The program sleeps in a read at its position; follows the position.
+    /// The program sleeps in a read at its position; follows the position. Reported for the first read of a file and for
+    /// long reads.
     Waits {
         /// The reading.
         id: ReadingId,

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::process::{Command, Output};
 
 use crate::fuse::can_mount;
+use crate::group::Group;
 use crate::scratch::{Scratch, json};
 use crate::slow::{Slow, number};
 use sakiyomi_testing::{is_root, skipped, unless_too_busy};
@@ -212,6 +213,36 @@ fn programs_of_run_and_of_other_control_groups_are_left_alone() {
         let count = result["followed"].as_array().unwrap().len() as u64 + number(&result, "ended");
         assert_eq!(count, 0, "{program}: {result}");
     }
+}
+
+#[test]
+fn prefetched_pages_are_charged_to_the_control_group_of_the_daemon() {
+    const TEST: &str = "prefetched_pages_are_charged";
+    if !can_mount(TEST) {
+        return;
+    }
+    unless_too_busy(|| {
+        let (Some(daemons), Some(programs)) = (Group::new(), Group::new()) else {
+            skipped(TEST, "needs control groups with the memory controller");
+            return Ok(());
+        };
+        let scratch = Scratch::new("daemon_pays");
+        let _slow = Slow::new(&scratch, &[("file", 96 << 20)]);
+        let (enter_daemons, enter_programs) = (daemons.enter(), programs.enter());
+        let script = format!(
+            "{enter_daemons}\n{START} {enter_programs}; setsid -w cat slow/file | wc -c > count\n{END}"
+        );
+        let Some(output) = alone(TEST, &scratch, "", &script) else { return Ok(()) };
+        assert!(output.status.success(), "{}", text(&output));
+        let result = json(&String::from_utf8_lossy(&output.stdout))["result"].clone();
+        // The groups keep what they were charged with until the file system is unmounted.
+        let (prefetched, paid) = (number(&result, "prefetched_bytes"), daemons.usage_bytes());
+        let read_by_programs = programs.usage_bytes();
+        if prefetched > 48 << 20 && paid > prefetched * 3 / 4 && read_by_programs < 64 << 20 {
+            return Ok(());
+        }
+        Err(format!("{paid} bytes charged to the daemon, {read_by_programs} to the program: {result}"))
+    });
 }
 
 fn daemon(scratch: &Scratch, arguments: &[&str]) -> Output {

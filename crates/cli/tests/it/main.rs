@@ -11,6 +11,7 @@ mod fifo;
 mod fit;
 mod fuse;
 mod gnu;
+mod group;
 mod import;
 mod iorate;
 mod manual;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::fuse::can_mount;
+use crate::group::Group;
 use crate::scratch::{Scratch, json};
 use crate::slow::{Slow, command, number, result, run};
 use sakiyomi_testing::{skipped, unless_too_busy, wait_until};
@@ -238,29 +239,6 @@ fn a_program_of_another_user_cannot_be_looked_into_and_that_is_said() {
     assert!(command.args(["true"]).output().unwrap().status.success());
 }
 
-/// A control group of version 1 that is removed at the end.
-struct Group(PathBuf);
-
-impl Group {
-    fn with_memory(bytes: u64) -> Option<Group> {
-        let name = format!("/sys/fs/cgroup/memory/sakiyomi-test-{}", std::process::id());
-        fs::create_dir(&name).ok()?;
-        let group = Group(PathBuf::from(name));
-        fs::write(group.0.join("memory.limit_in_bytes"), bytes.to_string()).ok()?;
-        Some(group)
-    }
-
-    fn tasks(&self) -> String {
-        self.0.join("tasks").display().to_string()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        wait_until("the group's end", || fs::remove_dir(&self.0).is_ok());
-    }
-}
-
 #[test]
 fn a_group_with_less_memory_than_the_file_wastes_little() {
     const TEST: &str = "a_group_with_less_memory";
@@ -268,13 +246,12 @@ fn a_group_with_less_memory_than_the_file_wastes_little() {
         return;
     }
     let Some(group) = Group::with_memory(24 << 20) else {
-        return skipped(TEST, "needs a memory controller of the first version");
+        return skipped(TEST, "needs a control group with the memory controller");
     };
     let scratch = Scratch::new("run_group");
     let _slow = Slow::new(&scratch, &[("file", 96 << 20)]);
     let binary = env!("CARGO_BIN_EXE_sakiyomi");
-    let script =
-        format!("echo $$ > {}; exec {binary} run --json -- sh -c 'cat slow/file | wc -c'", group.tasks());
+    let script = format!("{}; exec {binary} run --json -- sh -c 'cat slow/file | wc -c'", group.enter());
     let output = Command::new("sh").args(["-c", &script]).current_dir(&scratch.0).output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), (96 << 20).to_string(), "{told}");

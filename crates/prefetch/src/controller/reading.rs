@@ -26,6 +26,9 @@ const WAIT_MIN_PERCENT: u64 = 2;
 /// Size of the first read from which a file may be read ahead at once: a program that requests less than a page does
 /// not read a file from beginning to end.
 const FIRST_READ_MIN_BYTES: u64 = 4 << 10;
+/// Size of a read from which all of it is fetched at once while the program sleeps in it. For less, the kernel's windows
+/// and the distance ahead suffice.
+const LONG_READ_MIN_BYTES: u64 = 2 * LIMIT_MIN_BYTES;
 
 /// A request of a reading.
 pub(super) enum ReadingRequest {
@@ -79,6 +82,8 @@ pub(super) struct Reading {
     start: Start,
     /// Whether the program sleeps in its first read.
     waits_for_first: bool,
+    /// End of the long read in which the program sleeps; before its position if there is none.
+    requested_to: u64,
     pace: Pace,
     spent: ProgramTimes,
     /// Start of the current observation period, and the times then.
@@ -113,6 +118,7 @@ impl Reading {
             phase: Phase::Watching,
             start: Start::Usual,
             waits_for_first: false,
+            requested_to: 0,
             pace: Pace::new(most),
             spent: ProgramTimes::default(),
             watch: (now, ProgramTimes::default()),
@@ -200,6 +206,9 @@ impl Reading {
                 let is_first = self.main == 0 && self.access.is_fresh();
                 let is_longer = LIMIT_MIN_BYTES >= 2 * window && self.size >= DISTANCE_MIN_BYTES;
                 self.waits_for_first = is_first && is_longer && wants >= FIRST_READ_MIN_BYTES;
+                if wants >= LONG_READ_MIN_BYTES {
+                    self.requested_to = self.main.saturating_add(wants);
+                }
             }
             Event::Resized { size, .. } => {
                 self.size = size;
@@ -223,6 +232,9 @@ impl Reading {
         let at = at.min(self.size);
         let sought = at < self.main;
         let stays = self.access.see(self.main, at, self.spent.read);
+        if at != self.main {
+            self.requested_to = 0;
+        }
         self.main = at;
         self.prove(sought || !stays);
         if sought || !stays {
@@ -297,6 +309,10 @@ impl Reading {
             Phase::Probation { with, alone } => self.try_alone(now, with, alone),
             Phase::IoBound { until } => self.wait_for_change(now, until),
             Phase::Ahead | Phase::Refused => {}
+        }
+        let may_help = matches!(self.phase, Phase::Watching | Phase::Ahead) && !self.cramped;
+        if may_help && matches!(self.limit, Limit::Auto { .. }) {
+            self.fetch_long_read(share, spare, &mut wish);
         }
         if self.phase == Phase::Ahead && !self.cramped {
             match self.limit {

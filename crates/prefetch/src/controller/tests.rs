@@ -424,3 +424,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn all_of_a_long_read_is_fetched_within_the_budget_while_the_program_sleeps_in_it() {
+    const MEBIBYTE: u64 = 1 << 20;
+    let long = |wants: u64, room: Option<u64>| {
+        let mut world = World::new(Limit::AUTO, 100 * MEBIBYTE);
+        if let Some(bytes) = room {
+            world.tell(Event::Room { bytes });
+        }
+        world.go(0, 3_000_000, 0);
+        world.tell(Event::Waits { id: ID, wants, window: 128 << 10 });
+        let fetched = world.fetched.iter().map(|range| range.end).max().unwrap_or(0);
+        (world, fetched)
+    };
+    for wants in [MEBIBYTE, 42 * MEBIBYTE, 100 * MEBIBYTE] {
+        let (mut world, fetched) = long(wants, None);
+        assert_eq!(fetched, wants);
+        world.fetched.sort_by_key(|range| range.start);
+        let ends = world.fetched.windows(2).all(|pair| pair[0].end == pair[1].start);
+        assert!(ends && world.fetched[0].start == 0, "each byte once");
+    }
+    assert_eq!(long(1 << 40, None).1, 100 * MEBIBYTE, "no more than the file has");
+    assert!(long(42 * MEBIBYTE, Some(16 * MEBIBYTE)).1 <= 16 * MEBIBYTE);
+    // A short read says nothing of what follows it.
+    assert!(long(128 << 10, None).1 <= MEBIBYTE / 2);
+    // Once the read has returned, the distance is the usual one again.
+    let (mut world, _) = long(10 * MEBIBYTE, None);
+    world.go(1_000_000, 1_000_000, 10 * MEBIBYTE);
+    let ahead = world.controller.ahead(ID).unwrap();
+    assert!(ahead.start == 10 * MEBIBYTE && ahead.end <= 11 * MEBIBYTE, "{ahead:?}");
+}

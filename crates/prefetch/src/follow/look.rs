@@ -77,6 +77,7 @@ impl Follower {
         if self.controller.state(id) == Some(State::Watching) {
             self.look_at_first_read(id, now);
         }
+        self.look_at_long_read(id, now);
         let wake = self.controller.wake(id).unwrap_or(now + SLEEP_MAX);
         self.readings.get_mut(&id)?.due = wake.max(now + SLEEP_MIN);
         self.look_at_seeks(id, now);
@@ -90,6 +91,16 @@ impl Follower {
         let program = self.programs.get(&reading.program)?;
         let (wants, beginning) = reading.first_read(program, now)?;
         self.fetcher.start(BlockingJob { id, order: JobRequest::FirstWindow { beginning, wants } });
+        Some(())
+    }
+
+    /// Examines whether a program sleeps in a long read, all of which it needs.
+    fn look_at_long_read(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id).filter(|_| !self.options.watch_only)?;
+        let program = self.programs.get(&reading.program)?;
+        let wants = reading.long_read(program, now)?;
+        let window = reading.account.read_ahead;
+        self.tell(now, Event::Waits { id, wants, window });
         Some(())
     }
 

@@ -73,6 +73,8 @@ pub(super) struct Reading {
     is_measured: bool,
     /// Whether the kernel's first read has been examined while the program waited for it.
     has_begun: bool,
+    /// The position at which the program was found to sleep in a read, however long.
+    long_read_at: Option<u64>,
     /// End of the touched pages, if its position is derived from touches.
     pub(super) stream: Option<u64>,
     /// The observed positions, if the program seeks.
@@ -170,6 +172,7 @@ impl Reading {
         let mut reading = Reading {
             // It is past its first read.
             has_begun: true,
+            long_read_at: None,
             ..Reading::begun(id, program, name, member, stream.from, now)
         };
         reading.stream_to(stream.at, stream.end, now);
@@ -207,6 +210,7 @@ impl Reading {
             faults: None,
             is_measured: false,
             has_begun: false,
+            long_read_at: None,
             stream: None,
             seeking: None,
             is_traced: false,
@@ -455,6 +459,21 @@ impl Reading {
         self.account.read_ahead = page_cache::read_ahead(member.identity.device).unwrap_or(0);
         let windows = 0..self.row.size_of(0).min(4 * self.account.read_ahead);
         (!windows.is_empty()).then(|| (wants, (Arc::clone(&member.handle), windows)))
+    }
+
+    /// Returns the requested bytes of the file, if the program has slept in a read of it for some time; once per position.
+    pub(super) fn long_read(&mut self, program: &Program, now: Nanos) -> Option<u64> {
+        /// Time in the same place from which a program is asked for its read: longer than a short read takes.
+        const LONG_READ_MIN_TIME: Nanos = Nanos(2_000_000);
+        if self.stream.is_some()
+            || self.long_read_at == Some(self.position)
+            || now.saturating_sub(self.moved.0) < LONG_READ_MIN_TIME
+        {
+            return None;
+        }
+        let bytes = program.reads_from(self.seat.as_ref()?.number)?;
+        self.long_read_at = Some(self.position);
+        Some(bytes.min(self.row.size_of(self.index()).saturating_sub(self.offset())))
     }
 
     /// Derives the kernel's windows from its first read, if that is conclusive and the program has not moved meanwhile.

@@ -4,6 +4,11 @@
 //! A read whose data is missing sleeps, and `/proc` shows its offset. A read whose data is cached is never seen, which
 //! includes all reads once prefetching succeeds. Between two samples the bytes that the process has received tell
 //! whether it read everything between them; and as long as they did so, they tell how far it has come since.
+//!
+//! A program that reads in order also reads elsewhere now and then, as a database does in the inner pages of a tree.
+//! Therefore several places are remembered, and a sample continues the place from which the received bytes lead to it.
+//! Each byte received counts at one place only: the inner pages advance as far as the scan, but few bytes are left for
+//! them.
 
 use std::ops::Range;
 
@@ -23,76 +28,122 @@ const MATCHES_MIN: u32 = 2;
 /// Distance up to which two samples are compared.
 const DISTANCE_MAX: u64 = 64 << 20;
 
+/// Places that are remembered; the one that was not continued for the longest time is dropped first.
+const PLACES_MAX: usize = 8;
+
+/// Consecutive samples that continue no place, after which the program has probably left the last one.
+const STRAYS_MAX: u32 = 2;
+
 /// The reads of a program.
 #[derive(Debug, Default)]
 pub(super) struct SampledReads {
-    last: Option<Sample>,
+    /// The last read that slept, and the bytes received by then.
+    last: Option<(File, u64, u64)>,
+    /// In the order in which they were last continued.
+    places: Vec<SequentialPlace>,
+    /// Samples since a place was last continued.
+    strays: u32,
+    /// Bytes by which all places have advanced, and those of the samples that began them.
+    explained: i64,
+}
+
+/// A place of a file from which a program may read in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SequentialPlace {
+    file: File,
+    at: u64,
+    /// Bytes that the process had received when it was here, without those that explain the progress of places.
+    unexplained: i64,
     matches: u32,
-    /// End of the ranges reported so far, in the file of the last sample.
+    /// End of the ranges reported so far.
     reported: u64,
 }
 
-/// A read that sleeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sample {
-    file: File,
-    at: u64,
-    /// Bytes that the process had received before it.
-    received: u64,
+impl SequentialPlace {
+    /// Returns the distance to a later sample of the same file, if the bytes received meanwhile explain it.
+    fn distance_to(&self, file: File, at: u64, unexplained: i64) -> Option<u64> {
+        let distance = at.checked_sub(self.at).filter(|&distance| distance <= DISTANCE_MAX)?;
+        let got = self.received_until(unexplained);
+        let is_explained = distance.abs_diff(got) <= (distance / DIFFERENCE_DIVISOR).max(TOUCH_BYTES);
+        (self.file == file && is_explained).then_some(distance)
+    }
+
+    /// Returns the bytes that the process has received since it was here, without those that count at other places.
+    fn received_until(&self, unexplained: i64) -> u64 {
+        u64::try_from(unexplained.saturating_sub(self.unexplained)).unwrap_or(0)
+    }
 }
 
 impl SampledReads {
     /// Returns whether the received bytes have explained the last distances.
     pub(super) fn is_sequential(&self) -> bool {
-        self.matches >= MATCHES_MIN
+        self.strays < STRAYS_MAX && self.current().is_some()
+    }
+
+    /// Returns the index of the place that was last continued in order.
+    fn current(&self) -> Option<usize> {
+        self.places.iter().rposition(|place| place.matches >= MATCHES_MIN)
     }
 
     /// Records that a thread sleeps in a read of `bytes` at an offset; the process has received `received` bytes so far.
     /// Returns the ranges of the file that it has read since the last sample, as far as they are known.
     pub(super) fn sleeps(&mut self, file: File, at: u64, bytes: u64, received: u64) -> Vec<Range<u64>> {
-        let end = at.saturating_add(bytes);
-        let sample = Sample { file, at, received };
-        let Some(last) = self.last.replace(sample) else {
-            self.reported = end;
-            return pieces(at..end);
-        };
-        if last == sample {
+        let sample = Some((file, at, received));
+        if self.last == sample {
             return Vec::new();
         }
-        let distance =
-            at.checked_sub(last.at).filter(|distance| last.file == file && *distance <= DISTANCE_MAX);
-        let got = received.saturating_sub(last.received);
-        let is_explained =
-            |distance: &u64| distance.abs_diff(got) <= (distance / DIFFERENCE_DIVISOR).max(TOUCH_BYTES);
-        match distance.filter(is_explained) {
-            Some(_) => {
-                self.matches = self.matches.saturating_add(1);
-                let from = self.reported.min(at);
-                self.reported = self.reported.max(end);
-                pieces(from..self.reported)
+        self.last = sample;
+        let end = at.saturating_add(bytes);
+        let unexplained = signed(received).saturating_sub(self.explained);
+        let distances = self.places.iter().enumerate().filter_map(|(index, place)| {
+            place.distance_to(file, at, unexplained).map(|distance| (distance, index))
+        });
+        let Some((distance, index)) = distances.min() else {
+            self.strays = self.strays.saturating_add(1);
+            if self.places.len() == PLACES_MAX {
+                self.places.remove(0);
             }
-            None => {
-                self.matches = 0;
-                self.reported = end;
-                pieces(at..end)
-            }
-        }
+            self.explained += signed(bytes);
+            self.places.push(SequentialPlace { file, at: end, unexplained, matches: 0, reported: end });
+            return pieces(at..end);
+        };
+        self.strays = 0;
+        let place = self.places.remove(index);
+        let (from, reported) = (place.reported.min(at), place.reported.max(end));
+        let matches = place.matches.saturating_add(1);
+        self.explained += signed(distance);
+        let unexplained = unexplained - signed(distance);
+        self.places.push(SequentialPlace { file, at, unexplained, matches, reported });
+        pieces(from..reported)
     }
 
     /// Records that the process has received `received` bytes, while no thread sleeps in a read. Returns the file and
     /// the range that it has probably read since.
     pub(super) fn runs(&mut self, received: u64) -> Option<(File, Vec<Range<u64>>)> {
-        let last = self.last.filter(|_| self.is_sequential())?;
-        let end = last.at.saturating_add(received.saturating_sub(last.received).min(DISTANCE_MAX));
-        if end < self.reported.saturating_add(TOUCH_BYTES) {
+        if !self.is_sequential() {
             return None;
         }
-        let read = self.reported..end;
-        self.reported = end;
+        let index = self.current()?;
+        let unexplained = signed(received).saturating_sub(self.explained);
+        let got = self.places[index].received_until(unexplained).min(DISTANCE_MAX);
+        let end = self.places[index].at.saturating_add(got);
+        if end < self.places[index].reported.saturating_add(TOUCH_BYTES) {
+            return None;
+        }
+        let place = self.places.remove(index);
+        let read = place.reported..end;
         // The next distance is counted from here, so that it stays short.
-        self.last = Some(Sample { at: end, received, ..last });
-        Some((last.file, pieces(read)))
+        let unexplained = unexplained - signed(got);
+        self.places.push(SequentialPlace { at: end, unexplained, reported: end, ..place });
+        self.explained += signed(got);
+        self.strays = 0;
+        Some((place.file, pieces(read)))
     }
+}
+
+/// Returns a number of bytes that may be subtracted from a smaller one.
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 fn pieces(range: Range<u64>) -> Vec<Range<u64>> {
@@ -157,6 +208,52 @@ mod tests {
         }
     }
 
+    /// The places that are reported of a program that reads pages in order, and after each `leaf` pages one that lies
+    /// `ahead` of it, as a database does that scans a tree. It sleeps where nothing was fetched: each window until
+    /// `helped`, and at each page elsewhere.
+    fn end_of_a_scan(leaf: u64, ahead: u64, helped: u64, length: u64) -> u64 {
+        let (mut reads, mut streams) = (SampledReads::default(), Streams::new());
+        let mut received = 0;
+        for at in (0..length).step_by(PAGE as usize) {
+            let mut touched = Vec::new();
+            if (at / PAGE) % leaf == leaf - 1 {
+                touched.extend(reads.sleeps(FILE, at + ahead, PAGE, received));
+                received += PAGE;
+            }
+            if at < helped && at % WINDOW == 0 {
+                touched.extend(reads.sleeps(FILE, at, PAGE, received));
+            } else {
+                touched.extend(reads.runs(received).into_iter().flat_map(|(_, ranges)| ranges));
+            }
+            touched.iter().for_each(|range| streams.touch(Nanos(at), range));
+            received += PAGE;
+        }
+        streams.streams().iter().map(|stream| stream.end).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_scan_that_also_reads_elsewhere_stays_a_stream() {
+        for (leaf, ahead) in [(444, 692_224), (50, 40 << 20), (17, 3 << 20), (1000, 100 << 20)] {
+            for helped in [1 << 20, 64 << 20] {
+                let end = end_of_a_scan(leaf, ahead, helped, 64 << 20);
+                assert!(end.abs_diff(64 << 20) < 4 << 20, "{leaf} {ahead} {helped}: {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_leaves_its_place_does_not_advance_there() {
+        let mut reads = SampledReads::default();
+        for window in 0..8 {
+            reads.sleeps(FILE, window * WINDOW, PAGE, window * WINDOW);
+        }
+        assert!(reads.is_sequential());
+        for stray in 0..2 {
+            reads.sleeps(FILE, (stray + 1) << 30, PAGE, 8 * WINDOW + stray * PAGE);
+        }
+        assert!(reads.runs(64 << 20).is_none());
+    }
+
     #[test]
     fn the_same_sleep_counts_once_and_another_file_begins_anew() {
         let mut reads = SampledReads::default();
@@ -167,6 +264,7 @@ mod tests {
         }
         assert!(reads.is_sequential());
         assert_eq!(reads.sleeps((1, 3), 5 * WINDOW, PAGE, 5 * WINDOW), [5 * WINDOW..5 * WINDOW + PAGE]);
+        reads.sleeps((1, 3), 50 * WINDOW, PAGE, 5 * WINDOW);
         assert!(!reads.is_sequential());
     }
 }

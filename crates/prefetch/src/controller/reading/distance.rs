@@ -53,6 +53,16 @@ impl Reading {
         }
     }
 
+    /// Fetches all that a long read requests: the program needs it whatever it does next, and the kernel requests it one
+    /// window after the other. The position moves only when the read returns.
+    pub(super) fn fetch_long_read(&mut self, share: u64, spare: u64, wish: &mut impl FnMut(ReadingRequest)) {
+        let allowed = share.min(self.distance().saturating_add(spare));
+        let target = self.requested_to.min(self.size).min(self.main.saturating_add(allowed));
+        while self.calls < FETCHES_MAX && self.prefetch < target {
+            self.fetch_to(target.min(self.prefetch + FETCH_MAX_BYTES), wish);
+        }
+    }
+
     fn fetch_to(&mut self, end: u64, wish: &mut impl FnMut(ReadingRequest)) {
         self.calls += 1;
         wish(ReadingRequest::Fetch(self.prefetch..end));
