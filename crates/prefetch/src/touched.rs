@@ -289,6 +289,21 @@ impl TouchedFile {
         if ahead < far { self.next_of(false) } else { None }
     }
 
+    /// Returns the next part of a range that the program has requested, so that no credit is needed; it counts as
+    /// requested from now on. `None` if all of it is, or the `window` is full.
+    pub fn next_requested(&mut self, range: Range<usize>, window: usize) -> Option<Range<usize>> {
+        let room = window.saturating_sub(self.counts.ahead()).min(FETCH_GRANULES);
+        let mut wanted =
+            range.filter(|&granule| self.touched.get(granule) == Some(&false) && !self.requested[granule]);
+        let start = wanted.next().filter(|_| room > 0)?;
+        let length =
+            1 + (start + 1..start + room).zip(wanted).take_while(|(next, found)| next == found).count();
+        let part = start..start + length;
+        self.requested[part.clone()].fill(true);
+        self.counts.requested += length;
+        Some(part)
+    }
+
     /// Returns the limits of granules ahead: near frontiers that move, and elsewhere.
     fn credits(&self, window: usize) -> (usize, usize) {
         let used = self.counts.used;

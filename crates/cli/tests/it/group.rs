@@ -10,7 +10,7 @@ use sakiyomi_testing::wait_until;
 static GROUPS: AtomicU32 = AtomicU32::new(0);
 
 /// A control group whose memory is accounted for.
-pub struct Group {
+pub(crate) struct Group {
     directory: PathBuf,
     /// The names of the files with the memory in use and its limit, which differ between the versions.
     usage: &'static str,
@@ -19,7 +19,7 @@ pub struct Group {
 
 impl Group {
     /// Makes a group; `None` where there is no memory controller that this process may use.
-    pub fn new() -> Option<Group> {
+    pub(crate) fn new() -> Option<Group> {
         let index = GROUPS.fetch_add(1, Ordering::Relaxed);
         let name = format!("sakiyomi-test-{}-{index}", std::process::id());
         [
@@ -35,19 +35,19 @@ impl Group {
         })
     }
 
-    pub fn with_memory(bytes: u64) -> Option<Group> {
+    pub(crate) fn with_memory(bytes: u64) -> Option<Group> {
         let group = Group::new()?;
         fs::write(group.directory.join(group.limit), bytes.to_string()).ok()?;
         Some(group)
     }
 
     /// The command of a shell by which it enters the group, with the processes that it starts from then on.
-    pub fn enter(&self) -> String {
+    pub(crate) fn enter(&self) -> String {
         format!("echo 0 > {}/cgroup.procs", self.directory.display())
     }
 
     /// The bytes of memory in use, page cache included.
-    pub fn usage_bytes(&self) -> u64 {
+    pub(crate) fn usage_bytes(&self) -> u64 {
         fs::read_to_string(self.directory.join(self.usage)).unwrap().trim().parse().unwrap()
     }
 }

@@ -4,14 +4,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::fuse::can_mount;
 use crate::group::Group;
 use crate::scratch::{Scratch, json};
 use crate::slow::{Slow, command, number, result, run};
-use sakiyomi_testing::{skipped, unless_too_busy, wait_until};
+use sakiyomi_testing::{skipped, unless_too_busy};
 
 const NOBODY: u32 = 65534;
 
@@ -259,6 +258,30 @@ fn a_group_with_less_memory_than_the_file_wastes_little() {
     let ahead = number(&result, "prefetched_bytes");
     assert!(ahead > 8 << 20 && ahead <= 120 << 20, "{result}");
     assert!(number(&result, "wasted_bytes") <= 12 << 20, "{result}");
+}
+
+#[test]
+fn all_of_a_long_read_is_prefetched_while_its_program_sleeps() {
+    const TEST: &str = "all_of_a_long_read";
+    if !has_python(TEST) {
+        return;
+    }
+    let at_its_position = "import os; assert len(os.read(f, 64 << 20)) == 48 << 20";
+    let at_offsets = "for at in (32 << 20, 0, 16 << 20): assert len(os.pread(f, 16 << 20, at)) == 16 << 20";
+    for program in [at_its_position, at_offsets] {
+        unless_too_busy(|| {
+            let scratch = Scratch::new("run_long");
+            let _slow = Slow::new(&scratch, &[("file", 48 << 20)]);
+            let python = format!("import os\nf = os.open('slow/file', os.O_RDONLY)\n{program}");
+            let result = result(&scratch, "", &["python3", "-c", &python]);
+            let enough = number(&result, "prefetched_bytes") > 24 << 20;
+            if enough && number(&result, "wasted_bytes") <= 8 << 20 {
+                Ok(())
+            } else {
+                Err(result.to_string())
+            }
+        });
+    }
 }
 
 #[test]

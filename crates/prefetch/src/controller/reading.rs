@@ -28,7 +28,7 @@ const WAIT_MIN_PERCENT: u64 = 2;
 const FIRST_READ_MIN_BYTES: u64 = 4 << 10;
 /// Size of a read from which all of it is fetched at once while the program sleeps in it. For less, the kernel's windows
 /// and the distance ahead suffice.
-const LONG_READ_MIN_BYTES: u64 = 2 * LIMIT_MIN_BYTES;
+pub(crate) const LONG_READ_MIN_BYTES: u64 = 2 * LIMIT_MIN_BYTES;
 
 /// A request of a reading.
 pub(super) enum ReadingRequest {

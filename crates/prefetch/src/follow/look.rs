@@ -139,7 +139,11 @@ impl Follower {
                 self.left_at.insert((device, inode), reading.offset());
             }
             self.look_anew(sharers, now);
-            if reading.stream.is_none() && reading.gone > 0 {
+            let has_fetched_parts = reading.seeking.as_mut().is_some_and(|seeking| {
+                seeking.end();
+                seeking.brought_and_wasted().0 > 0
+            });
+            if reading.stream.is_none() && (reading.gone > 0 || has_fetched_parts) {
                 reading.visited.iter().for_each(|file| self.traced.tell(reading.program, file, now));
             }
             let Identity { device, inode, .. } = *reading.current();

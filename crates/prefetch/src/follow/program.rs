@@ -14,6 +14,7 @@ use super::own_bytes::OwnBytes;
 use super::positionless::PositionlessDetector;
 use super::sampled::SampledReads;
 use super::times::{CpuIoTimes, Timed};
+use crate::controller::LONG_READ_MIN_BYTES;
 
 /// Threads of a process whose times are sampled. The remaining threads' times are left out.
 const TIMED_THREADS_MAX: usize = 16;
@@ -62,6 +63,8 @@ pub(super) struct Program {
     pub(super) scope_at: Nanos,
     /// Its reads at explicit offsets, if it seems to make any.
     pub(super) sampled_reads: Option<SampledReads>,
+    /// The long reads at explicit offsets in which threads slept at some time, each with its descriptor.
+    long_reads: (Nanos, Vec<(u32, Range<u64>)>),
 }
 
 /// Whether a program reads without moving a position.
@@ -116,6 +119,7 @@ impl Program {
             signs: PositionlessDetector::default(),
             unseen: Unseen::No,
             sampled_reads: None,
+            long_reads: (Nanos::ZERO, Vec::new()),
         })
     }
 
@@ -235,6 +239,22 @@ impl Program {
     /// Returns the requested bytes of an open file, if a thread sleeps in a read of it at its offset.
     pub(super) fn reads_from(&self, file: u32) -> Option<u64> {
         self.sleeping_reads().find(|call| call.file == file && call.offset.is_none()).map(|call| call.bytes)
+    }
+
+    /// Returns the ranges of an open file that threads request by long reads at explicit offsets in which they sleep.
+    pub(super) fn long_reads_of(&mut self, file: u32, now: Nanos) -> Vec<Range<u64>> {
+        /// Age up to which the calls need not be read again for another file.
+        const CALLS_MAX_AGE: Nanos = Nanos(2_000_000);
+        if now.saturating_sub(self.long_reads.0) >= CALLS_MAX_AGE {
+            let calls = self.sleeping_reads().filter(|call| call.bytes >= LONG_READ_MIN_BYTES);
+            let ranges = calls.filter_map(|call| {
+                let offset = call.offset?;
+                Some((call.file, offset..offset.saturating_add(call.bytes)))
+            });
+            self.long_reads = (now, ranges.collect());
+        }
+        let of_it = self.long_reads.1.iter().filter(|(number, _)| *number == file);
+        of_it.map(|(_, range)| range.clone()).collect()
     }
 
     /// Returns the reads in which threads sleep.

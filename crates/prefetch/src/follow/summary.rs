@@ -146,10 +146,16 @@ impl SummaryBuilder {
     /// Adds a reading that has ended with `ahead` bytes requested ahead of it.
     pub(super) fn end_reading(&mut self, reading: &Reading, state: Option<State>, ahead: u64, watched: bool) {
         let account = &reading.account;
-        let read = reading.gone;
+        let (brought, wasted) =
+            reading.seeking.as_ref().map_or((0, 0), |seeking| seeking.brought_and_wasted());
+        // Long reads at explicit offsets move no position.
+        let read = match &reading.seeking {
+            Some(seeking) if reading.gone == 0 => seeking.touched_bytes().min(reading.row.size()),
+            _ => reading.gone,
+        };
         self.files.extend(reading.visited.iter().map(|file| (file.device, file.inode)));
         // It is covered by the streams derived from touches.
-        if reading.is_traced && read == 0 {
+        if reading.is_traced && reading.gone == 0 && brought == 0 {
             return;
         }
         if watched {
@@ -168,7 +174,6 @@ impl SummaryBuilder {
             advice: if watched { advice(reading) } else { None },
         };
         if let Some(seeking) = &reading.seeking {
-            let (brought, wasted) = seeking.brought_and_wasted();
             told.prefetched_bytes += brought;
             told.wasted_bytes += wasted;
             if let Some(hidden) = seeking.hidden(account.read_ahead) {

@@ -242,3 +242,22 @@ proptest! {
         prop_assert_eq!(file.counts().used, used);
     }
 }
+
+#[test]
+fn all_of_a_requested_range_is_fetched_once_and_within_the_window() {
+    let mut file = TouchedFile::new(1000);
+    file.touch(100..110);
+    let mut parts = Vec::new();
+    while let Some(part) = file.next_requested(50..300, usize::MAX) {
+        assert!(part.len() <= FETCH_GRANULES, "{part:?}");
+        parts.push(part);
+    }
+    let fetched: Vec<usize> = parts.into_iter().flatten().collect();
+    let expected: Vec<usize> = (50..100).chain(110..300).collect();
+    assert_eq!(fetched, expected);
+    assert_eq!(file.next_requested(290..320, 241), Some(300..301), "one granule of the window is left");
+    assert_eq!(file.next_requested(290..320, 241), None);
+    file.touch(50..300);
+    assert_eq!(file.next_requested(990..usize::MAX, 241), Some(990..994.min(990 + FETCH_GRANULES)));
+    assert_eq!(file.next_requested(2000..3000, 241), None, "beyond the end");
+}
