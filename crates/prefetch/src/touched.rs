@@ -189,7 +189,7 @@ impl TouchedFile {
     /// Ends a poll: the frontiers that moved learn. Returns whether any of them has a pattern, so that more can be
     /// fetched.
     pub fn end_poll(&mut self) -> bool {
-        // Touches here and there look periodic by accident.
+        // Scattered touches look periodic by accident.
         let repetitions = if self.counts.is_dense() { 1 } else { 2 };
         let mut knows = false;
         for frontier in &mut self.frontiers {

@@ -249,12 +249,12 @@ impl Follower {
         let member = Member { identity, handle: Arc::new(Handle::new(place, Some(identity))) };
         let id = self.name_reading();
         let reading = Reading::of_stream(id, key.0, name, member, stream, now);
-        let (at, size) = (reading.position, reading.row.size());
+        let (at, size) = (reading.position, reading.sequence.size());
         self.readings.insert(id, reading);
         let file = self.traced.files.get_mut(&key)?;
         file.readings.insert(stream.id, id);
         file.is_told = true;
-        self.tell(now, Event::Begun { id, at, size });
+        self.tell(now, Event::Opened { id, at, size });
         Some(())
     }
 
@@ -267,7 +267,7 @@ impl Follower {
         let same: Vec<ReadingId> = self.readings.values().filter(of_it).map(|reading| reading.id).collect();
         let mut explained = false;
         for id in same {
-            self.look_at(id, now);
+            self.poll_one(id, now);
             if let Some(reading) = self.readings.get_mut(&id) {
                 let moved = reading.has_moved_since(since.min(now.saturating_sub(MOVE_RECENT_TIME)));
                 reading.is_traced = !moved;

@@ -64,7 +64,7 @@ impl World<'_> {
             state: None,
         });
         let size = self.files[file.0].size;
-        self.tell(file, Event::Begun { id, at: 0, size });
+        self.tell(file, Event::Opened { id, at: 0, size });
     }
 
     /// Ends the following of a file.
@@ -75,7 +75,7 @@ impl World<'_> {
         fetcher.todo.clear();
         fetcher.under_way = None;
         let Some(controller) = &mut self.controller else { return };
-        controller.on(self.now, Event::Ended { id }, &mut Vec::new());
+        controller.on(self.now, Event::Closed { id }, &mut Vec::new());
     }
 
     /// Polls the program, if it is due.
@@ -93,7 +93,7 @@ impl World<'_> {
         let (id, thread) = (fetcher.id, fetcher.thread);
         let window = self.window_max * self.page_bytes;
         let wants = self.threads[thread].wants(file);
-        let waits = wants.map(|wants| Event::Waits { id, wants, window });
+        let waits = wants.map(|wants| Event::Blocked { id, wants, window });
         self.tell_progress(file, id, thread);
         if let Some(waits) = waits {
             self.tell(file, waits);
@@ -103,10 +103,10 @@ impl World<'_> {
 
     /// Reports the times of the program, and its file position, to the controller.
     fn tell_progress(&mut self, file: FileId, id: ReadingId, thread: usize) {
-        let (ran, waited) = (self.ran(thread), self.threads[thread].waited(self.now));
+        let (cpu_time, io_wait) = (self.ran(thread), self.threads[thread].waited(self.now));
         let File { read_bytes, position, .. } = self.files[file.0];
-        self.tell(file, Event::Spent { id, ran, waited, read: Some(read_bytes) });
-        self.tell(file, Event::At { id, at: position });
+        self.tell(file, Event::Times { id, cpu_time, io_wait, read: Some(read_bytes) });
+        self.tell(file, Event::Position { id, at: position });
     }
 
     /// Sleeps until the controller requests the next poll, for at least the duration of a sleep.
@@ -142,9 +142,9 @@ impl World<'_> {
                             fetcher.todo.push_back(range);
                         }
                     }
-                    Action::Look { id, range } => {
+                    Action::CheckResidency { id, range } => {
                         let (cached, evicted) = self.found(file, &range);
-                        found.push_back(Event::Found { id, range, cached, evicted });
+                        found.push_back(Event::Residency { id, range, cached, evicted });
                     }
                 }
             }
@@ -259,7 +259,7 @@ impl World<'_> {
             let start = *at / self.page_bytes;
             let pages = end.div_ceil(self.page_bytes) - start;
             *at = end;
-            self.bring(file, Window { start, pages, mark: None }, true);
+            self.read_window(file, Window { start, pages, mark: None }, true);
         }
     }
 }
