@@ -186,7 +186,7 @@ mod tests {
         let bypass = Bypass { device: "sda".to_owned(), requests_per_s: 1.5, share_ratio: 0.25 };
         let device = DeviceView {
             name: "drive".to_owned(),
-            policy: "ours".to_owned(),
+            policy: "deadline".to_owned(),
             service_ns: 10_000_000,
             allowance: 4,
             parallel_ratio: 1.0,

@@ -386,6 +386,6 @@ fn no_room(error: RateError) -> Refusal {
 fn describe(policy: Policy) -> &'static str {
     match policy {
         Policy::Thesis => "thesis",
-        Policy::Deadline => "ours",
+        Policy::Deadline => "deadline",
     }
 }

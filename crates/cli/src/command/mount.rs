@@ -43,7 +43,8 @@ const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PolicyArg {
     /// A request is admitted unless it would make a regulated one late
-    Ours,
+    #[value(alias = "ours")]
+    Deadline,
     /// A fixed number of other requests is admitted: the allowance of the thesis
     Thesis,
 }
@@ -51,7 +52,7 @@ enum PolicyArg {
 impl From<PolicyArg> for Policy {
     fn from(policy: PolicyArg) -> Policy {
         match policy {
-            PolicyArg::Ours => Policy::Deadline,
+            PolicyArg::Deadline => Policy::Deadline,
             PolicyArg::Thesis => Policy::Thesis,
         }
     }
@@ -107,7 +108,7 @@ pub(crate) struct Mount {
     metadata: bool,
     /// Let `sakiyomi iorate` give processes a rate, which keeps their I/O times constant; bypasses the page cache
     #[arg(
-        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "ours",
+        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "deadline",
         conflicts_with = "writeback"
     )]
     regulate: Option<PolicyArg>,

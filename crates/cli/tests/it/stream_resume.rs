@@ -256,7 +256,10 @@ fn a_snapshot_that_cannot_be_resumed_from_is_refused_in_a_sentence() {
     let pipeline = read(&scratch, "pipeline.toml");
     scratch.file("pipeline.toml", pipeline.replace("tumbling:20ms", "tumbling:30ms"));
     let other = refused("--snapshot state.snapshot --resume");
-    assert!(other.contains("it is of a pipeline with step.windows.window = \"tumbling:20ms\""), "{other}");
+    assert!(
+        other.contains("it was written by a pipeline with step.windows.window = \"tumbling:20ms\""),
+        "{other}"
+    );
     scratch.file("pipeline.toml", pipeline);
     scratch.file("log.txt", "another log\n");
     let changed = refused("--snapshot state.snapshot --resume");

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn files_met_one_after_the_other_are_neighbours() {
+    fn files_met_one_after_the_other_are_neighbors() {
         let mut metadata = metadata();
         (0..64).for_each(|inode| metadata.meet(id(inode)));
         let parts: Vec<Part> = (0..64).map(|inode| Part::Inode(id(inode))).collect();

@@ -34,7 +34,7 @@ pub struct IorateResult {
 pub struct IorateDevice {
     /// Its name.
     pub name: String,
-    /// The policy of its regulator: `ours` or `thesis`.
+    /// The policy of its regulator: `deadline` or `thesis`.
     pub policy: String,
     /// Measured service time of one I/O in nanoseconds.
     pub service_ns: u64,
@@ -159,7 +159,7 @@ pub struct IorateProgram {
 }
 
 impl Present for IorateResult {
-    const SCHEMA: &'static str = "sakiyomi.iorate/1";
+    const SCHEMA: &'static str = "sakiyomi.iorate/2";
 
     fn title(&self) -> String {
         self.mount.clone()

@@ -90,7 +90,7 @@ impl TopShare {
 }
 
 impl Present for TopResult {
-    const SCHEMA: &'static str = "sakiyomi.iorate_top/1";
+    const SCHEMA: &'static str = "sakiyomi.iorate-top/2";
 
     fn title(&self) -> String {
         format!("{} under {}", self.device.name, self.mount)

@@ -211,7 +211,7 @@ mod tests {
         assert!(error(&[("drive.model", "deskstar-7k250")]).contains("name one of"));
         let unknown = Scenario::from_toml("name = 'x'\ncolour = 1\n", "x.toml").unwrap_err().to_string();
         assert!(
-            unknown.starts_with("x.toml:2: colour: unknown key; valid keys: name, run, drive"),
+            unknown.starts_with("x.toml:2: color: unknown key; valid keys: name, run, drive"),
             "{unknown}"
         );
         let impossible =
