@@ -201,7 +201,7 @@ fn check_content(file: &File, path: &Path, expected: Extent) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "{} has other content than at the snapshot, such as that of another run; restore it, or start from the beginning",
+        "{} has different content than at the snapshot, such as that of another run; restore it, or start from the beginning",
         path.display()
     )))
 }

@@ -46,7 +46,7 @@ impl Running {
         self.divide_all(&replicas, |now, wanted| wanted >= now)
     }
 
-    /// Divides the bins of those groups anew whose number of replicas, now and wanted, fits.
+    /// Divides again the bins of groups whose number of replicas is the planned one.
     fn divide_all(&mut self, replicas: &[usize], fits: impl Fn(usize, usize) -> bool) -> Result<(), Error> {
         for (group, &wanted) in replicas.iter().enumerate() {
             let group = &self.shape.groups[group];

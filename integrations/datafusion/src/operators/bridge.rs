@@ -211,7 +211,7 @@ impl Parts {
     /// Passes the batches of a part to the output, which returns parts in the order of their numbers from 0 on.
     ///
     /// # Errors
-    /// [`Error::Cancelled`] if nobody wants the rest; also those of the part.
+    /// [`Error::Cancelled`] if the rest is not wanted; also those of the part.
     pub(super) fn pass(
         &self,
         number: usize,
@@ -353,7 +353,7 @@ impl Drop for Output {
     }
 }
 
-/// Starts an operator when the first batch is asked for, and counts the rows of its result.
+/// Starts an operator when the first batch is requested, and counts the rows of its result.
 pub(super) struct Lazy<F> {
     schema: SchemaRef,
     start: Option<F>,

@@ -323,7 +323,7 @@ impl CostModel {
         };
         let model = Model { storage: Storage::one(device, tables.len()), operators, limits };
         let choice = model.choose(&task).ok()?;
-        // The first batches are no sample of a stream: it is sorted as runs.
+        // The first batches do not represent a stream: it is sorted as runs.
         let is_possible = |algorithm: &Algorithm| match algorithm {
             Algorithm::Sort { sort } => matches!(sort, SortMethod::RunsAndMerge { .. } | SortMethod::TopN),
             _ => true,
