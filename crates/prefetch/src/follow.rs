@@ -261,7 +261,7 @@ impl Follower {
         let own = memory::left_to(std::process::id());
         let [half, own_half] = [group, own].map(|left| left.map(|bytes| bytes / 2));
         let bytes = [quarter, half, own_half, self.options.memory].into_iter().flatten().min();
-        self.tell(now, Event::Memory { bytes: bytes.unwrap_or(64 << 20) });
+        self.notify(now, Event::Memory { bytes: bytes.unwrap_or(64 << 20) });
     }
 
     /// Returns whether there is a reply for which this thread was woken.
@@ -286,7 +286,7 @@ impl Follower {
         id
     }
 
-    fn tell(&mut self, now: Nanos, event: Event) {
+    fn notify(&mut self, now: Nanos, event: Event) {
         self.controller.on(now, event, &mut self.todo);
     }
 

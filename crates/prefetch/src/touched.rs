@@ -37,10 +37,10 @@ const TABLE_GRANULES: usize = 32;
 const FETCH_GRANULES: usize = 4;
 
 /// Granules that may be fetched near a frontier before any of them was touched: 4 MiB.
-const FIRST_CREDIT: usize = 64;
+const FIRST_CREDIT_GRANULES: usize = 64;
 
 /// Credit of a program that jumps about in a densely read file, as a multiple of what was fetched and then touched.
-const JUMPING_CREDIT: usize = 3;
+const JUMPING_CREDIT_FACTOR: usize = 3;
 
 /// The credit near a frontier grows by one part in this many of all that the program touched.
 const WRONG_GUESSES_DIVISOR: usize = 16;
@@ -265,7 +265,8 @@ impl TouchedFile {
         let patterned = |frontier: &&Frontier| frontier.pattern.is_some();
         let last = self.frontiers.iter().filter(patterned).max_by_key(|frontier| frontier.moved_at);
         // A dense file: this place is expected to be read as the last one was.
-        let is_trusted = self.counts.used >= FIRST_CREDIT && 2 * self.counts.used >= self.counts.requested;
+        let is_trusted =
+            self.counts.used >= FIRST_CREDIT_GRANULES && 2 * self.counts.used >= self.counts.requested;
         let pattern: Option<Pattern> = last.filter(|_| is_trusted).and_then(|last| last.upward_pattern());
         let frontier = Frontier::upwards(granule, self.poll, self.jumps, pattern);
         if self.frontiers.len() < FRONTIERS_MAX {
@@ -298,11 +299,11 @@ impl TouchedFile {
             // When it stops, at most half of what was fetched is wasted.
             () if self.jumps < JUMPS_MIN => used,
             // The next place of a program that jumps cannot be known, but it will want it all.
-            () => JUMPING_CREDIT * used,
+            () => JUMPING_CREDIT_FACTOR * used,
         };
         // Guesses that were wrong, such as a direction, must not use up the credit for ever.
         let wrong = self.counts.touched / WRONG_GUESSES_DIVISOR;
-        let near = far + FIRST_CREDIT + used / 2 + wrong;
+        let near = far + FIRST_CREDIT_GRANULES + used / 2 + wrong;
         (near.min(window), far.min(window))
     }
 

@@ -231,10 +231,10 @@ impl Mount {
             let now = mounted.seen();
             let second = Second::between(before, &now);
             course.add(before, &now);
-            rates.tell(mounted, &now);
+            rates.print(mounted, &now);
             *before = now;
             if self.stats && common.json {
-                print_result_line("sakiyomi.mount_second/1", &second)?;
+                print_result_line("sakiyomi.mount-second/2", &second)?;
             } else if self.stats {
                 print_text(&second.describe())?;
             }
@@ -255,7 +255,7 @@ struct RatesTold {
 }
 
 impl RatesTold {
-    fn tell(&mut self, mounted: &Mounted, now: &Snapshot) {
+    fn print(&mut self, mounted: &Mounted, now: &Snapshot) {
         if mounted.is_buffered() && !self.buffered {
             self.buffered = true;
             note(

@@ -30,11 +30,11 @@ impl World {
             looks: 0,
             cached: false,
         };
-        world.tell(Event::Opened { id: ID, at: 0, size });
+        world.notify(Event::Opened { id: ID, at: 0, size });
         world
     }
 
-    fn tell(&mut self, event: Event) {
+    fn notify(&mut self, event: Event) {
         let mut todo = Vec::new();
         self.controller.on(self.now, event, &mut todo);
         for action in todo {
@@ -52,7 +52,7 @@ impl World {
                     Event::Residency { id, range, cached, evicted: 0 }
                 }
             };
-            self.tell(answer);
+            self.notify(answer);
         }
     }
 
@@ -63,8 +63,8 @@ impl World {
         self.now += Nanos(cpu_time + io_wait);
         self.at = at;
         let read = Some(at);
-        self.tell(Event::Times { id: ID, cpu_time: self.cpu_time, io_wait: self.io_wait, read });
-        self.tell(Event::Position { id: ID, at });
+        self.notify(Event::Times { id: ID, cpu_time: self.cpu_time, io_wait: self.io_wait, read });
+        self.notify(Event::Position { id: ID, at });
     }
 
     fn state(&self) -> State {
@@ -101,9 +101,9 @@ fn waits_in_its_first_read(world: &mut World, id: ReadingId, wants: u64, window:
     world.now += Nanos(1_000_000);
     world.io_wait += Nanos(1_000_000);
     let (cpu_time, io_wait) = (world.cpu_time, world.io_wait);
-    world.tell(Event::Times { id, cpu_time, io_wait, read: Some(world.at) });
-    world.tell(Event::Position { id, at: world.at });
-    world.tell(Event::Blocked { id, wants, window });
+    world.notify(Event::Times { id, cpu_time, io_wait, read: Some(world.at) });
+    world.notify(Event::Position { id, at: world.at });
+    world.notify(Event::Blocked { id, wants, window });
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn nobody_else_is_begun_with_at_once() {
         assert!(world.fetched.is_empty(), "{wants} {window} {size} {at}");
     }
     let mut world = World::new(Limit::AUTO, 64 * MIB);
-    world.tell(Event::Memory { bytes: 100 << 10 });
+    world.notify(Event::Memory { bytes: 100 << 10 });
     waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
     assert!(world.fetched.is_empty());
     let mut world = World::new(Limit::Fixed { limit: 4 * MIB, step: MIB }, 64 * MIB);
@@ -149,14 +149,14 @@ fn one_beginning_that_was_wrong_is_the_last_and_one_is_tried_at_a_time() {
         let mut world = World::new(Limit::AUTO, 64 * MIB);
         waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
         let at_the_same_time = ReadingId(7);
-        world.tell(Event::Opened { id: at_the_same_time, at: 0, size: 64 * MIB });
+        world.notify(Event::Opened { id: at_the_same_time, at: 0, size: 64 * MIB });
         waits_in_its_first_read(&mut world, at_the_same_time, 8 << 10, 128 << 10);
         assert_eq!(world.fetched.len(), 4);
         world.go(0, 0, read);
-        world.tell(Event::Closed { id: ID });
+        world.notify(Event::Closed { id: ID });
         let before = world.fetched.len();
         world.at = 0;
-        world.tell(Event::Opened { id: later, at: 0, size: 64 * MIB });
+        world.notify(Event::Opened { id: later, at: 0, size: 64 * MIB });
         waits_in_its_first_read(&mut world, later, 8 << 10, 128 << 10);
         assert_eq!(world.fetched.len() > before, may, "{read}");
     }
@@ -165,11 +165,11 @@ fn one_beginning_that_was_wrong_is_the_last_and_one_is_tried_at_a_time() {
     waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
     world.cpu_time += Nanos(1_000_000);
     let (cpu_time, io_wait) = (world.cpu_time, world.io_wait);
-    world.tell(Event::Times { id: ID, cpu_time, io_wait, read: Some(8 << 10) });
-    world.tell(Event::Position { id: ID, at: 60 * MIB });
+    world.notify(Event::Times { id: ID, cpu_time, io_wait, read: Some(8 << 10) });
+    world.notify(Event::Position { id: ID, at: 60 * MIB });
     assert_eq!(world.controller.ahead(ID), Some(60 * MIB..60 * MIB));
     world.at = 0;
-    world.tell(Event::Opened { id: later, at: 0, size: 64 * MIB });
+    world.notify(Event::Opened { id: later, at: 0, size: 64 * MIB });
     let before = world.fetched.len();
     waits_in_its_first_read(&mut world, later, 8 << 10, 128 << 10);
     assert_eq!(world.fetched.len(), before);
@@ -214,8 +214,8 @@ fn who_skips_forward_is_not_sequential() {
         world.io_wait += Nanos(9_000_000);
         world.cpu_time += Nanos(1_000_000);
         let (cpu_time, io_wait) = (world.cpu_time, world.io_wait);
-        world.tell(Event::Times { id: ID, cpu_time, io_wait, read: Some(read) });
-        world.tell(Event::Position { id: ID, at });
+        world.notify(Event::Times { id: ID, cpu_time, io_wait, read: Some(read) });
+        world.notify(Event::Position { id: ID, at });
     }
     assert_eq!((world.state(), world.fetched.len()), (State::Idle(Idle::NotSequential), 0));
 }
@@ -243,7 +243,7 @@ fn what_is_evicted_before_it_is_used_halves_the_distance() {
     assert!(before > MIB, "{before}");
     let range = world.controller.ahead(ID).unwrap();
     let length = range.end - range.start;
-    world.tell(Event::Residency { id: ID, range, cached: length / 2, evicted: length / 2 });
+    world.notify(Event::Residency { id: ID, range, cached: length / 2, evicted: length / 2 });
     assert_eq!(world.controller.limit(ID).unwrap(), before / 2);
 }
 
@@ -435,10 +435,10 @@ fn all_of_a_long_read_is_fetched_within_the_budget_while_the_program_sleeps_in_i
     let long = |wants: u64, room: Option<u64>| {
         let mut world = World::new(Limit::AUTO, 100 * MEBIBYTE);
         if let Some(bytes) = room {
-            world.tell(Event::Room { bytes });
+            world.notify(Event::Memory { bytes });
         }
         world.go(0, 3_000_000, 0);
-        world.tell(Event::Blocked { id: ID, wants, window: 128 << 10 });
+        world.notify(Event::Blocked { id: ID, wants, window: 128 << 10 });
         let fetched = world.fetched.iter().map(|range| range.end).max().unwrap_or(0);
         (world, fetched)
     };

@@ -207,7 +207,7 @@ impl Follower {
         }
         let program = self.programs.get_mut(&number)?;
         let descriptor = program.process.descriptor(file).ok()?;
-        let open = descriptor.look().ok()?;
+        let open = descriptor.query().ok()?;
         if open.writable {
             program.note_written(identity);
         }
@@ -249,7 +249,7 @@ impl Follower {
         }
         let (at, size) = (reading.position, reading.sequence.size());
         self.readings.insert(id, reading);
-        self.tell(now, Event::Opened { id, at, size });
+        self.notify(now, Event::Opened { id, at, size });
         Some(id)
     }
 

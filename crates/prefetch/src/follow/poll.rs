@@ -63,12 +63,12 @@ impl Follower {
         let accounted = PollRecord { at: now, spent, readings, all_readings, prefetch };
         reading.account_for(accounted, state, self.options.watch_only);
         if let Some(size) = reading.grown() {
-            self.tell(now, Event::Resized { id, size });
+            self.notify(now, Event::Resized { id, size });
         }
         let CpuIoTimes { cpu_time, io_wait, read, .. } = spent;
         // Positions in a sequence of files include more than their bytes.
-        self.tell(now, Event::Times { id, cpu_time, io_wait, read: read.filter(|_| is_alone) });
-        self.tell(now, Event::Position { id, at: position });
+        self.notify(now, Event::Times { id, cpu_time, io_wait, read: read.filter(|_| is_alone) });
+        self.notify(now, Event::Position { id, at: position });
         self.rescan(left_to, now);
         if seen == PollOutcome::Gone {
             self.end(id, now);
@@ -100,7 +100,7 @@ impl Follower {
         let program = self.programs.get(&reading.program)?;
         let wants = reading.long_read(program, now)?;
         let window = reading.account.read_ahead;
-        self.tell(now, Event::Blocked { id, wants, window });
+        self.notify(now, Event::Blocked { id, wants, window });
         Some(())
     }
 
@@ -123,10 +123,10 @@ impl Follower {
             let seen = PollRecord { at: now, spent, readings, all_readings, prefetch };
             reading.account_for(seen, state, self.options.watch_only);
             reading.account.end();
-            self.tell(now, Event::Position { id, at: position });
+            self.notify(now, Event::Position { id, at: position });
         }
         let ahead = self.controller.ahead(id).map_or(0, |ahead| ahead.end - ahead.start);
-        self.tell(now, Event::Closed { id });
+        self.notify(now, Event::Closed { id });
         self.fetcher.forget(|job| job.id == id);
         if let Some(mut reading) = self.readings.remove(&id) {
             if let Some(program) = self.programs.get(&reading.program) {
@@ -140,7 +140,7 @@ impl Follower {
             }
             self.rescan(sharers, now);
             if reading.stream.is_none() && reading.gone > 0 {
-                reading.visited.iter().for_each(|file| self.traced.tell(reading.program, file, now));
+                reading.visited.iter().for_each(|file| self.traced.set_explained(reading.program, file, now));
             }
             let Identity { device, inode, .. } = *reading.current();
             reading.is_traced |= self.mapped.covers(reading.program, device, inode);
@@ -173,7 +173,7 @@ impl Follower {
                 reading.account.window_seen = reading.account.window_seen.or(window);
                 // One unreadable file of many, or the space between two, is no reason to stop.
                 let done = outcome.done || reading.sequence.len() > 1;
-                self.tell(now, Event::Fetched { id, range, done });
+                self.notify(now, Event::Fetched { id, range, done });
             }
             JobReply::Found { range, found } => {
                 // If residency is not reported, requested data counts as arrived, and other data as missing.
@@ -184,11 +184,11 @@ impl Follower {
                 let bytes: u64 =
                     reading.sequence.parts(&range).iter().map(|part| part.range.end - part.range.start).sum();
                 let cached = cached + (range.end - range.start).saturating_sub(bytes);
-                self.tell(now, Event::Residency { id, range, cached, evicted });
+                self.notify(now, Event::Residency { id, range, cached, evicted });
             }
             JobReply::FirstWindow { wants, found } => {
                 let window = reading.take_first_window(wants, found?)?;
-                self.tell(now, Event::Blocked { id, wants, window });
+                self.notify(now, Event::Blocked { id, wants, window });
             }
             JobReply::Examined { index, handle, found } => {
                 reading.predictor.as_mut()?.reply(index, &handle, found);

@@ -280,7 +280,7 @@ impl Reading {
             return if patient { PollOutcome::Vacant } else { PollOutcome::Gone };
         };
         let (number, index) = (open_file.number, open_file.index);
-        match open_file.descriptor.look() {
+        match open_file.descriptor.query() {
             Ok(open) if open.inode == self.sequence.get(index).identity.inode => {
                 if open.position > self.sequence.size_of(index) || now >= self.size_at {
                     self.check_size(program, number, index, now);

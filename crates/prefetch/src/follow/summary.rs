@@ -190,7 +190,7 @@ impl SummaryBuilder {
         if let Some(idle) = told.idle {
             *summary.idle.entry(idle).or_default() += read;
         }
-        self.tell(told);
+        self.add_reading(told);
     }
 
     /// Adds a file that was touched at scattered places.
@@ -200,7 +200,7 @@ impl SummaryBuilder {
         self.summary.read_bytes += touched;
         *self.summary.idle.entry(idle).or_default() += touched;
         let (size, read) = (file.size, touched);
-        self.tell(ReadingSummary {
+        self.add_reading(ReadingSummary {
             name,
             files: 1,
             size,
@@ -236,13 +236,13 @@ impl SummaryBuilder {
         if let Some(idle) = told.idle {
             *summary.idle.entry(idle).or_default() += told.read_bytes;
         }
-        self.tell(told);
+        self.add_reading(told);
     }
 
-    fn tell(&mut self, told: ReadingSummary) {
+    fn add_reading(&mut self, reading: ReadingSummary) {
         let readings = &mut self.summary.readings;
-        readings.push(told);
-        readings.sort_by_key(|told| std::cmp::Reverse(told.read_bytes));
+        readings.push(reading);
+        readings.sort_by_key(|reading| std::cmp::Reverse(reading.read_bytes));
         readings.truncate(STREAMS_MAX);
     }
 

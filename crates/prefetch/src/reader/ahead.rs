@@ -130,14 +130,14 @@ impl Watch {
         let now = self.task.progress.now();
         self.watch_memory(now);
         let (from, since, size) = (self.task.from, self.task.since, self.size);
-        self.tell(since, Event::Opened { id: ID, at: from, size });
+        self.notify(since, Event::Opened { id: ID, at: from, size });
         let sight = self.task.progress.see(now);
         if sight.position > from + 1 {
-            self.tell(since, Event::Position { id: ID, at: from + 1 });
+            self.notify(since, Event::Position { id: ID, at: from + 1 });
         }
     }
 
-    fn tell(&mut self, now: Nanos, event: Event) {
+    fn notify(&mut self, now: Nanos, event: Event) {
         self.controller.on(now, event, &mut self.todo);
     }
 
@@ -147,7 +147,7 @@ impl Watch {
         }
         self.memory_at = now + MEMORY_POLL_PERIOD;
         let bytes = self.task.memory.unwrap_or_else(budget::of_this_process);
-        self.tell(now, Event::Memory { bytes });
+        self.notify(now, Event::Memory { bytes });
     }
 
     /// Observes position and times of the reader. Time between two reads counts as computation.
@@ -168,14 +168,14 @@ impl Watch {
             self.measure(position);
         }
         let cpu_time = now.saturating_sub(io_wait);
-        self.tell(now, Event::Times { id: ID, cpu_time, io_wait, read: Some(read) });
-        self.tell(now, Event::Position { id: ID, at: position });
+        self.notify(now, Event::Times { id: ID, cpu_time, io_wait, read: Some(read) });
+        self.notify(now, Event::Position { id: ID, at: position });
     }
 
     fn resize(&mut self, now: Nanos, size: u64) {
         if size != self.size {
             self.size = size;
-            self.tell(now, Event::Resized { id: ID, size });
+            self.notify(now, Event::Resized { id: ID, size });
         }
     }
 
@@ -213,7 +213,7 @@ impl Watch {
             };
             if !self.send(order) {
                 let now = self.task.progress.now();
-                self.tell(now, refused);
+                self.notify(now, refused);
             }
         }
     }
@@ -228,11 +228,11 @@ impl Watch {
             match came {
                 JobResult::Fetched(range, FetchOutcome { bytes, done }) => {
                     self.task.progress.has_prefetched(bytes);
-                    self.tell(now, Event::Fetched { id: ID, range, done });
+                    self.notify(now, Event::Fetched { id: ID, range, done });
                 }
                 JobResult::Found(range, found) => {
                     let Found { cached, evicted } = found.unwrap_or_else(|| self.taken_for(&range));
-                    self.tell(now, Event::Residency { id: ID, range, cached, evicted });
+                    self.notify(now, Event::Residency { id: ID, range, cached, evicted });
                 }
                 JobResult::Measured => self.measuring = false,
             }

@@ -191,7 +191,10 @@ fn a_program_that_stops_has_earned_what_is_wasted() {
     for stop in [3, 10, 64, 300, 1000] {
         let run = Run::new(LENGTH, vec![(0..stop).collect()]);
         let counts = run.execute(true).counts;
-        assert!(counts.ahead() <= FIRST_CREDIT + 3 * counts.used / 2 + FETCH_GRANULES, "{stop}: {counts:?}");
+        assert!(
+            counts.ahead() <= FIRST_CREDIT_GRANULES + 3 * counts.used / 2 + FETCH_GRANULES,
+            "{stop}: {counts:?}"
+        );
     }
 }
 

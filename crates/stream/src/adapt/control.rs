@@ -163,7 +163,7 @@ impl Control {
     }
 
     fn watch_cpus(&mut self, now_ns: u64) {
-        for (worker, ownership) in self.cpus.look(now_ns) {
+        for (worker, ownership) in self.cpus.sample(now_ns) {
             self.board.set_cpu_shared(worker, ownership != Ownership::Owned);
             self.log(match ownership {
                 Ownership::Shared(waited_ratio) => EventKind::CpuShared { worker, waited_ratio },

@@ -105,7 +105,7 @@ impl Reading {
 
     fn open_at(&mut self, program: &Program, number: u32, index: usize, was_begun: bool) -> bool {
         let Ok(descriptor) = program.process.descriptor(number) else { return false };
-        let Ok(open) = descriptor.look() else { return false };
+        let Ok(open) = descriptor.query() else { return false };
         if open.inode != self.sequence.get(index).identity.inode {
             return false;
         }
