@@ -131,7 +131,7 @@ fn parser(schema: &Schema) -> Parser {
     Parser::csv(CSV_SEPARATOR, true, Slots::new(schema.fields().iter().enumerate().map(field)))
 }
 
-/// The order of the columns that the header of a table told; none of Arrow IPC.
+/// The order of the columns in the header of a table; none for Arrow IPC.
 type HeaderOrder = Option<Vec<Option<usize>>>;
 
 /// Calls `found` for each row of a table, with the bytes of the file in which its record stands; of Arrow IPC, none.

@@ -213,7 +213,7 @@ impl RecordSource {
         Some(Position { at: offset, inode: Some(inode) })
     }
 
-    /// Checksums of its input before the position. The bytes of text that was not UTF-8 are not known any more.
+    /// Checksums of its input before the position. The bytes of text that was not UTF-8 are no longer known.
     fn mark(&self) -> Mark {
         let mark = self.replay.as_ref().map_or_else(Mark::default, |replay| replay.mark);
         match &self.current {

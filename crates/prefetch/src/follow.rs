@@ -94,7 +94,7 @@ const MEMORY_POLL_PERIOD: Nanos = Nanos(1_000_000_000);
 /// The follower sleeps this many times as long as its polls take, so that it uses under 2 % of a core.
 const POLL_REST_FACTOR: u64 = 60;
 
-/// The factor while programs have just begun, because what they open is not known yet.
+/// The factor while programs have just begun, because the files that they open are not known yet.
 const POLL_REST_FACTOR_AT_START: u64 = 6;
 /// The factor while a mapping is prefetched, because a frontier is seen only when it is scanned; and while a start is
 /// recorded, because a sleep is seen only while it lasts.

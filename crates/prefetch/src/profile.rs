@@ -472,7 +472,7 @@ mod tests {
                 }
                 replay.reach(Path::new(&format!("/{}", place.index(sizes.len()))));
             }
-            // However the program goes on, each entry is fetched or seen in use.
+            // However the program continues, each entry is fetched or seen in use.
             for index in 0..sizes.len() {
                 while replay.next_fetch(budget).is_some() {}
                 replay.reach(Path::new(&format!("/{index}")));

@@ -129,7 +129,8 @@ impl TouchedFile {
     }
 
     /// Begins a poll. Returns the parts that are to be scanned for new touches: those around frontiers or, if
-    /// `everywhere`, all that are not known to be touched. Each part is whole page tables but for the mapping's end.
+    /// `everywhere`, all that are not known to be touched. Each part consists of whole page tables, except at the
+    /// mapping's end.
     pub fn begin_poll(&mut self, everywhere: bool) -> Vec<Range<usize>> {
         self.poll += 1;
         let length = self.touched.len();

@@ -209,7 +209,7 @@ fn source(
     let (format, separator, header) = match &source.format {
         RecordFormat::Csv { separator, header } => ("csv", Some(char::from(*separator)), *header),
         RecordFormat::Json => ("json", None, false),
-        _ => return Err(refused("only the formats csv and json have a counterpart")),
+        _ => return Err(refused("only the formats csv and json can be exported")),
     };
     if source.overload != Overload::Wait {
         return Err(refused("overload = \"shed\" cannot be exported; remove it"));
@@ -278,7 +278,7 @@ fn step(plan: &Plan, node: usize) -> Result<Task, Error> {
                 Some(Window::Tumbling { size_ns }) => Span::Tumbling { size_ns },
                 Some(Window::Session { gap_ns }) => Span::Session { gap_ns },
                 Some(Window::Sliding { .. }) => {
-                    return without("sliding windows have no counterpart; use tumbling ones");
+                    return without("sliding windows cannot be exported; use tumbling ones");
                 }
             };
             let keys = keys.iter().map(tree).collect::<Result<Vec<Tree>, _>>()?;
@@ -350,7 +350,7 @@ fn sink(plan: &Plan, node: usize, sink: &SinkSpec, state: Option<&[u8]>, base: &
         other => return Err(refused(&format!("{} is not a file; write to one", other.shown()))),
     };
     if sink.format != OutputFormat::Json {
-        return Err(refused("only the format json has a counterpart"));
+        return Err(refused("only the format json can be exported"));
     }
     let saved = state.map(SavedOutput::load).transpose().map_err(|error| refused(&error.to_string()))?;
     let columns = types(plan, node)?.into_iter().zip(found.schema.fields());

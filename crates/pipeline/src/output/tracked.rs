@@ -106,7 +106,7 @@ impl TrackedFile {
         self.written.as_ref().map(of)
     }
 
-    /// Cuts it off at the begin of what is to be written, once; ends a last line that was cut off.
+    /// Truncates it where writing is to begin, once; terminates a last line that was cut off.
     ///
     /// # Errors
     /// If it cannot be changed.

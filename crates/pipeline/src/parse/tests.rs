@@ -108,7 +108,7 @@ fn objects_of_json_have_their_columns_in_any_order() {
     let rows = all(&mut Parser::json(slots(&fields)), data);
     assert_eq!(rows[0], Ok(Row::of([text("x\ny"), Value::Float(1.0), Value::Int(1000), Value::Null])));
     assert_eq!(rows[1], Ok(Row::of([Value::Null, Value::Float(-2.5), Value::Int(7), Value::Bool(true)])));
-    assert_eq!(rows[2], Err("the value of column a is not a string".to_owned()));
+    assert_eq!(rows[2], Err("the value of column a is not a text".to_owned()));
     assert_eq!(rows[3], Err("the line is not an object of JSON".to_owned()));
     assert_eq!(rows[4], Err("the line is not an object of JSON".to_owned()));
     assert_eq!(rows[5], Err("the value of column n is not a number".to_owned()));

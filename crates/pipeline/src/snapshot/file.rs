@@ -1,7 +1,7 @@
 //! A snapshot as a file: a stream of Arrow IPC with a row for each operator, then a checksum.
 //!
 //! ```text
-//! columns   operator: Utf8, kind: Utf8, worker: UInt64 (null if not known), state: LargeBinary
+//! columns   operator: Utf8, kind: Utf8, worker: UInt64 (null if unknown), state: LargeBinary
 //! metadata  sakiyomi.version, .epoch, .pipeline, .clock_ns, .definition
 //! end       CRC-32 of all before it, 4 bytes, little-endian; "SAKISNAP"
 //! ```

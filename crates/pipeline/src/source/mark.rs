@@ -126,7 +126,7 @@ mod tests {
                 "{at}"
             );
         }
-        assert!(check(&text[1..]).unwrap_err().contains("other content"));
+        assert!(check(&text[1..]).unwrap_err().contains("different content"));
         let short = check(&text[..position - 1]).unwrap_err();
         assert!(short.ends_with("has 19999 bytes, and 20000 had been read at the snapshot"), "{short}");
         assert!(mark.check(&scratch.path("none"), Some(1)).unwrap_err().contains("cannot read"));

@@ -45,13 +45,13 @@ fn an_operator_without_counterpart_is_refused_by_its_name() {
         (step("op = 'append'\nfile = 'a.json'"), "append: append cannot be exported"),
         (
             step("op = 'aggregate'\nwindow = 'sliding:2s,1s'\ncompute = 'count(*) AS n'"),
-            "aggregate: sliding windows have no counterpart",
+            "aggregate: sliding windows cannot be exported",
         ),
         (
             step("op = 'aggregate'\ncompute = 'count(distinct k) AS n'"),
             "aggregate: count(distinct …) cannot be exported",
         ),
-        (step("op = 'aggregate'\nby = 'x / 1e0'\ncompute = 'count(*) AS n'"), "a key that is a float"),
+        (step("op = 'aggregate'\nby = 'x / 1e0'\ncompute = 'count(*) AS n'"), "a floating-point key"),
         (step("op = 'filter'\nwhere = \"k ilike 'a'\""), "filter: k ILIKE 'a' cannot be exported"),
         (
             step("op = 'filter'\nwhere = 'n > 1'").replace("int8", "uint64"),

@@ -42,7 +42,7 @@ pub(super) enum JobRequest {
     Fetch {
         range: Range<u64>,
         pieces: Vec<Piece>,
-        /// Data that the kernel may have fetched by itself, to be examined before.
+        /// Data that the kernel may have prefetched itself, to be examined first.
         window: Option<Piece>,
         /// Number of accesses of this reading that have been timed.
         timed: Arc<AtomicU32>,

@@ -54,7 +54,7 @@ const LEARNED_WAIT_MIN: Nanos = Nanos(300_000_000);
 
 /// Longest duration of a look-up that the kernel answers from its cache.
 const CACHED_LOOKUP_MAX: Duration = Duration::from_micros(300);
-/// Time limit for examining what was recorded, after the program has ended.
+/// Time limit for examining the recorded files, after the program has ended.
 const EXAMINATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// When to record the start of a program, and to replay what was recorded.

@@ -51,7 +51,7 @@ const FULL_SCAN_REST_FACTOR: u64 = 20;
 /// Ratio of rest to reading time for the list of mappings, which may have many thousands of lines.
 const MAPPINGS_REST_FACTOR: u64 = 50;
 
-/// The kernel's default read-ahead, where that of the device is not known.
+/// The kernel's default read-ahead, where that of the device is unknown.
 const READ_AHEAD_DEFAULT_BYTES: u64 = 128 << 10;
 
 /// A process, and the first address of a mapping.

@@ -68,7 +68,7 @@ pub(super) struct Account {
     pub(super) curve: Curve,
     /// Bytes of the kernel's read-ahead found ahead of the program when it was first helped.
     pub(super) window_seen: Option<u64>,
-    /// Read-ahead size of the kernel, in bytes; 0 if it is not known.
+    /// Read-ahead size of the kernel, in bytes; 0 if it is unknown.
     pub(super) read_ahead: u64,
     /// Duration of the fastest of the follower's first accesses.
     latency: Option<Nanos>,

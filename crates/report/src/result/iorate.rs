@@ -48,7 +48,7 @@ pub struct IorateDevice {
     pub waiting: u64,
     /// Requests answered since the mount.
     pub requests: u64,
-    /// Time in nanoseconds for which it was busy since the mount; absent if not known.
+    /// Time in nanoseconds for which it was busy since the mount; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
     /// Requests answered per second since the previous poll; absent at the first.

@@ -49,7 +49,7 @@ pub struct Status {
     pub late_ns: u64,
     /// The placement in use.
     pub placement: Placement,
-    /// Number of workers of which the kernel tells how long they wait for their CPUs. The others poll as if theirs
+    /// Number of workers whose waiting time for a CPU is read from the kernel. The others poll as if theirs
     /// belonged to them.
     pub watched_workers: usize,
 }

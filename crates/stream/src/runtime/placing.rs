@@ -111,7 +111,7 @@ impl Plan {
     }
 }
 
-/// Returns the cores of each operator, all replicas of one as one.
+/// Returns the cores of each operator; the replicas of an operator count as one.
 fn cores_of<'p>(plan: &'p Placement, shape: &Shape) -> Result<Vec<&'p [usize]>, Error> {
     let operators = shape.logical().count();
     let mut cores_of = vec![None; operators];

@@ -117,7 +117,7 @@ pub struct Prediction {
     pub inputs: [Option<Estimate>; 2],
     /// Our time, if the inputs are known.
     pub ours: Option<Duration>,
-    /// DataFusion's time; `None` if the inputs are not known, or if it would exceed its memory.
+    /// DataFusion's time; `None` if the inputs are unknown, or if it would exceed its memory.
     pub stock: Option<Duration>,
     /// Whether our time is by calibrations.
     pub is_calibrated: bool,

@@ -79,7 +79,7 @@ const fn case(name: &'static str, sources: &'static [Source], work: Work, memory
 }
 
 impl Case {
-    /// Returns the options of the result: the compression that commands use unless told otherwise.
+    /// Returns the options of the result: the compression that commands use by default.
     pub(super) fn output_options(&self) -> OutputOptions {
         let compression =
             if self.format == Format::Parquet { Compression::Snappy } else { Compression::None };
