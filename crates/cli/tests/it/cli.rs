@@ -288,7 +288,7 @@ fn a_scenario_of_jobs_has_a_table_and_a_picture_by_threads() {
 fn a_scenario_that_cannot_be_run_is_refused_in_words() {
     let scratch = Scratch::new("scenario_refused");
     fs::write(scratch.0.join("filter.toml"), SCENARIO).unwrap();
-    fs::write(scratch.0.join("unknown.toml"), format!("{SCENARIO}\ncolour = 1\n")).unwrap();
+    fs::write(scratch.0.join("unknown.toml"), format!("{SCENARIO}\ncolor = 1\n")).unwrap();
     fs::write(scratch.0.join("large.toml"), SCENARIO.replace("parallel=64", "size=1MiB")).unwrap();
     for (words, sentence) in [
         (
