@@ -196,7 +196,7 @@ fn the_example_gives_a_rate_and_takes_it_back() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let rate = || {
-        let view = Control::open(&disk).unwrap().look(false).unwrap();
+        let view = Control::open(&disk).unwrap().view(false).unwrap();
         view.owners.iter().map(|owner| (owner.target.clone(), owner.rate)).collect::<Vec<_>>()
     };
     assert_eq!(set("20"), (Some(0), String::new()));

@@ -33,13 +33,13 @@ pub(crate) struct Common {
 
 impl Common {
     /// Writes a result to stdout: as JSON if requested, otherwise as text.
-    pub(crate) fn tell(&self, document: &impl Serialize, words: impl FnOnce(Style) -> String) -> Result<()> {
+    pub(crate) fn emit(&self, document: &impl Serialize, words: impl FnOnce(Style) -> String) -> Result<()> {
         if self.json { print_pretty_json(document) } else { print_text(&words(self.color.style())) }
     }
 
     /// Writes a result to stdout: as JSON if requested, otherwise as its report.
     pub(crate) fn present(&self, reported: &impl Reported) -> Result<()> {
-        self.tell(reported, |style| text::render(&reported.report(), style))
+        self.emit(reported, |style| text::render(&reported.report(), style))
     }
 
     /// Writes a note to stderr, unless `--quiet` suppresses it.

@@ -14,7 +14,7 @@ pub(crate) fn drive_spec(name: &str, common: &Common) -> Result<DriveSpec> {
     match ending(name) {
         Some("diskspecs" | "parv") => {
             let read = FromDisksim::read(name)?;
-            read.tell(common);
+            read.emit(common);
             Ok(read.drive)
         }
         ending if ending == Some("toml") || name.contains('/') => {
@@ -81,7 +81,7 @@ impl FromDisksim {
     }
 
     /// Reports the files that were read, and the differences of the drive from them.
-    pub(crate) fn tell(&self, common: &Common) {
+    pub(crate) fn emit(&self, common: &Common) {
         common.note(&format!("drive: {}", self.files.join(", ")));
         self.warnings.iter().for_each(|warning| common.note(&format!("warning: {warning}")));
     }

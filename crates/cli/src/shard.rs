@@ -161,7 +161,7 @@ pub(crate) fn run_shard<D: Definition>(
     };
     let run = reproducible.run(&effort);
     let document = Document { schema: "sakiyomi.shard-summary/1".to_owned(), run, result: summary };
-    common.tell(&document, |_| document.result.describe())?;
+    common.emit(&document, |_| document.result.describe())?;
     Ok(ExitCode::SUCCESS)
 }
 

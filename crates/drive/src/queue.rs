@@ -31,7 +31,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// Returns the bonus of a read over writes.
-    fn let_off(&self, preference: u64) -> i64 {
+    fn read_bonus(&self, preference: u64) -> i64 {
         if self.write { 0 } else { preference as i64 }
     }
 }
@@ -98,12 +98,12 @@ impl Chooser {
 
     /// Returns whether continuing the transfer with a read that arrived at `since` precedes all of `older`, which
     /// arrived earlier. `view` is the state at which the transfer would otherwise end.
-    pub(crate) fn goes_on_first(&self, since: Nanos, older: &[Waiting], view: View<'_>) -> bool {
+    pub(crate) fn continues_transfer(&self, since: Nanos, older: &[Waiting], view: View<'_>) -> bool {
         let ready = older.iter().filter(|waiting| waiting.ready <= view.now);
         let preference = self.read_preference.0;
         match &self.policy {
-            Policy::Fcfs => fcfs::goes_on_first(since, ready, preference),
-            Policy::Sptf(sptf) => sptf.goes_on_first(since, ready, view, preference),
+            Policy::Fcfs => fcfs::continues_transfer(since, ready, preference),
+            Policy::Sptf(sptf) => sptf.continues_transfer(since, ready, view, preference),
             // Continuing needs no arm movement.
             Policy::Sstf | Policy::Elevator(_) => true,
         }
@@ -153,7 +153,7 @@ fn cheapest(
         if candidate.ready > view.now || !counts(candidate) {
             continue;
         }
-        let cost = cost(candidate) - candidate.let_off(preference);
+        let cost = cost(candidate) - candidate.read_bonus(preference);
         if cost < best_cost || best.is_none() {
             best = Some(index);
             best_cost = cost;

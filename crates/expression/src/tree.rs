@@ -82,7 +82,7 @@ impl Expression {
 
 fn tree(node: &Node) -> Result<Tree, Error> {
     let refused = |reason: String| {
-        Error::Expression(format!("{} has no counterpart: {reason}", shortened(&node.to_string())))
+        Error::Expression(format!("{} cannot be exported: {reason}", shortened(&node.to_string())))
     };
     let data_type = node.data_type();
     let Some(data_type) = type_name(&data_type) else {
@@ -267,7 +267,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             let error = parsed(text).unwrap_err().to_string();
-            assert!(error.contains(expected) && error.contains("has no counterpart"), "{text}: {error}");
+            assert!(error.contains(expected) && error.contains("cannot be exported"), "{text}: {error}");
         }
     }
 }

@@ -33,7 +33,7 @@
 //! | `thread_pool.rs`, `thread_pool/jobs.rs` | threads that do one job at a time: for an engine, whose caller does one itself if it has nothing to hide; and for any number of submitters, with a bounded queue (the backing I/O of `mount`) |
 //! | `buffer.rs`, `buffer/` | aligned memory, huge where granted: fixed pools, and budgets with guarantees (`state`) |
 //! | `mapping.rs` | mapped files, and SIGBUS turned into an error |
-//! | `fake.rs` | an engine over files in memory, with faults, for everybody's tests |
+//! | `fake.rs` | an engine over files in memory, with faults, for the tests of all crates |
 //! | `write.rs`, `write/` | the stream that writes: buffers, the unaligned end, errors; continued writes (`progress`), blocks allocated ahead (`allocation`) |
 //! | `spill.rs`, `spill/place.rs` | runs of bytes in one file without a name, holes behind their readers |
 //! | `atomic.rs` | a file that appears when it is whole, the only implementation of that promise |

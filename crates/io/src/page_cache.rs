@@ -14,7 +14,7 @@
 //! - **Dropped is not cold**: the host of a virtual machine, or the device itself, may still cache the data.
 #![allow(unsafe_code)]
 
-mod bring;
+mod load;
 
 use std::fs::{self, File};
 use std::io;
@@ -26,7 +26,7 @@ use std::ptr;
 
 use rustix::fs::{Advice, AtFlags, CWD, accessat, fadvise, major, minor};
 
-pub use bring::Bringer;
+pub use load::PageLoader;
 
 use crate::Error;
 use crate::buffer::page_size;

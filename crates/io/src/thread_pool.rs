@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_caller_is_gone_is_learnt_at_once_and_forgotten_slowly() {
+    fn how_long_a_caller_is_gone_is_learned_at_once_and_forgotten_slowly() {
         let mut away = CallerInterval::new();
         assert!(away.is_worthwhile());
         (0..20).for_each(|_| away.was_gone(Duration::from_micros(1)));

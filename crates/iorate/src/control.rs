@@ -109,7 +109,7 @@ impl Control {
     ///
     /// # Errors
     /// If the mount gives no valid answer.
-    pub fn look(&self, all: bool) -> Result<View, Error> {
+    pub fn view(&self, all: bool) -> Result<View, Error> {
         let mut view = self.look_after(0, all)?;
         while view.more {
             // A part without owners ends the list, even if it announces more.
@@ -186,7 +186,7 @@ mod tests {
         let bypass = Bypass { device: "sda".to_owned(), requests_per_s: 1.5, share_ratio: 0.25 };
         let device = DeviceView {
             name: "drive".to_owned(),
-            policy: "ours".to_owned(),
+            policy: "deadline".to_owned(),
             service_ns: 10_000_000,
             allowance: 4,
             parallel_ratio: 1.0,
@@ -219,7 +219,7 @@ mod tests {
             Call::Look { after, all: true } => view((after + 1..=100).take(7), after + 7 < 100),
             _ => panic!("{message:?}"),
         });
-        let seen = control.look(true).unwrap();
+        let seen = control.view(true).unwrap();
         assert!(seen.owners.iter().map(|owner| owner.number).eq(1..=100) && !seen.more);
     }
 
@@ -231,7 +231,7 @@ mod tests {
             assert!(*asked.lock().unwrap() < 3);
             view(std::iter::empty(), true)
         });
-        assert!(!control.look(false).unwrap().more);
+        assert!(!control.view(false).unwrap().more);
         // Likewise if each part is the same as the previous one.
         let asked = Mutex::new(0);
         let control = mount(move |_| {
@@ -239,7 +239,7 @@ mod tests {
             assert!(*asked.lock().unwrap() < 4);
             view(1..=5, true)
         });
-        let error = control.look(false).unwrap_err();
+        let error = control.view(false).unwrap_err();
         assert!(matches!(error, Error::Broken { .. }), "{error}");
     }
 
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(control.find(&target).unwrap().owners.len(), 1);
         let error = control.clear(&Target::Tree { pid: 8 }).unwrap_err();
         assert_eq!(error.to_string(), "/mnt/disk: process 8 with its descendants has no rate");
-        let error = control.look(false).unwrap_err();
+        let error = control.view(false).unwrap_err();
         assert_eq!(error.to_string(), "the mount of /mnt/disk does not answer");
     }
 
@@ -272,13 +272,13 @@ mod tests {
     fn who_does_not_know_such_messages_is_no_mount_of_ours() {
         for number in [25, 38] {
             let control = Control::over("/mnt", move |_| Err(io::Error::from_raw_os_error(number)));
-            assert!(matches!(control.look(false).unwrap_err(), Error::NotMounted(_)));
+            assert!(matches!(control.view(false).unwrap_err(), Error::NotMounted(_)));
         }
         let control = Control::over("/mnt", |_| Err(io::Error::from_raw_os_error(107)));
-        assert!(matches!(control.look(false).unwrap_err(), Error::Broken { .. }));
+        assert!(matches!(control.view(false).unwrap_err(), Error::Broken { .. }));
         let control = Control::open("/proc").unwrap();
         assert!(
-            control.look(false).unwrap_err().to_string().starts_with("/proc is not on a mount of sakiyomi")
+            control.view(false).unwrap_err().to_string().starts_with("/proc is not on a mount of sakiyomi")
         );
         assert!(matches!(Control::open("/nowhere/at/all").unwrap_err(), Error::Open { .. }));
     }

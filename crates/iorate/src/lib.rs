@@ -19,7 +19,7 @@
 //! let control = Control::open("/mnt/disk")?;
 //! let rate = Rate::EveryNs(40_000_000);
 //! control.set(&Set { target: Target::Tree { pid: own }, rate, best_effort: true })?;
-//! for owner in control.look(false)?.owners {
+//! for owner in control.view(false)?.owners {
 //!     println!("{}: {:?}", owner.target, owner.accuracy_ratio);
 //! }
 //! # Ok::<(), sakiyomi_iorate::Error>(())

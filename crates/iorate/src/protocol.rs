@@ -146,7 +146,7 @@ pub enum Refusal {
         what: String,
     },
     /// The rate is out of range.
-    #[error("{asked} is not a possible rate; request 1 to 100 %, or a time of at most an hour")]
+    #[error("{asked} is not a valid rate; request 1 to 100 %, or a time of at most an hour")]
     BadRate {
         /// Description of the requested rate.
         asked: String,
@@ -195,7 +195,7 @@ pub struct View {
 pub struct DeviceView {
     /// Its name.
     pub name: String,
-    /// Policy: `ours` or `thesis`.
+    /// Policy: `deadline` or `thesis`.
     pub policy: String,
     /// Measured service time of one I/O, in nanoseconds.
     pub service_ns: u64,

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_of_neighbours_is_one_edit() {
+    fn a_swap_of_neighbors_is_one_edit() {
         assert_eq!((edits("abc", "acb"), edits("", "abc"), edits("kitten", "sitting")), (1, 3, 3));
     }
 

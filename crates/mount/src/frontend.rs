@@ -187,7 +187,7 @@ impl Frontend {
         if self.has_drive() {
             return Access { stream: issuer.owner, op, fua, extents: extents.clone() };
         }
-        // The backing files' device gets sizes only; the places of the files on it are not known.
+        // The backing files' device gets sizes only; the places of the files on it are unknown.
         let sectors = Sectors(bytes.div_ceil(self.sector.0));
         let extents = [Extent::new(Lba(0), sectors)].into_iter().collect();
         Access { stream: issuer.owner, op, fua: false, extents }

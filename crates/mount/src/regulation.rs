@@ -99,13 +99,13 @@ impl BackingDisk {
         self.disk.name()
     }
 
-    fn look(&mut self) {
+    fn sample(&mut self) {
         // Requests of the mount are counted after the disk has completed them, so those in progress briefly count as
         // foreign.
         let Ok(done) = self.disk.completed() else { return };
         let at = self.since.elapsed().as_secs_f64();
         let look = bypass::CounterSample { at, done, ours: self.issued.requests() };
-        self.seen = self.watch.look(look, &self.disk());
+        self.seen = self.watch.sample(look, &self.disk());
     }
 }
 
@@ -169,7 +169,7 @@ impl Regulation {
         let done = match call {
             Call::Set(set) => self.set(set, caller.user)?,
             Call::Clear(target) => self.clear(&target, caller.user)?,
-            Call::Look { after, all } => Ok(Reply::Seen(messages::fitting(self.look(after, all)?))),
+            Call::Look { after, all } => Ok(Reply::Seen(messages::fitting(self.view(after, all)?))),
             Call::Find(target) => self.find(&target)?.map(Reply::Seen),
         };
         Ok(done.unwrap_or_else(Reply::Refused))
@@ -220,10 +220,10 @@ impl Regulation {
     }
 
     /// Returns the state of the device and of the owners with numbers above `after`, as many as fit into one reply.
-    pub(crate) fn look(&self, after: u64, all: bool) -> Result<View, Stopped> {
+    pub(crate) fn view(&self, after: u64, all: bool) -> Result<View, Stopped> {
         let mut after = u32::try_from(after).unwrap_or(u32::MAX);
         let (seen, owners) = loop {
-            let seen = self.ask(move |rates, now| rates.look(now, after, all, OWNERS_PER_REPLY))?;
+            let seen = self.ask(move |rates, now| rates.snapshot(now, after, all, OWNERS_PER_REPLY))?;
             let known = seen.owners.iter().filter_map(|(number, figures, report)| {
                 let (target, name) = self.owners.who(*number)?;
                 Some(owner(*number, target, name, figures, report.as_ref()))
@@ -253,7 +253,7 @@ impl Regulation {
 
     /// Returns statistics of all rates together.
     pub(crate) fn seen(&self) -> Result<RatesSeen, Stopped> {
-        let seen = self.ask(|rates, now| rates.look(now, u32::MAX, false, 0))?;
+        let seen = self.ask(|rates, now| rates.snapshot(now, u32::MAX, false, 0))?;
         Ok(RatesSeen { owners: seen.device.regulated, past: seen.past, bypass: self.bypass() })
     }
 
@@ -265,7 +265,7 @@ impl Regulation {
     /// Samples the backing disk.
     fn look_beside(&self) {
         if let Some(beside) = &self.beside {
-            beside.lock().unwrap_or_else(PoisonError::into_inner).look();
+            beside.lock().unwrap_or_else(PoisonError::into_inner).sample();
         }
     }
 
@@ -386,6 +386,6 @@ fn no_room(error: RateError) -> Refusal {
 fn describe(policy: Policy) -> &'static str {
     match policy {
         Policy::Thesis => "thesis",
-        Policy::Deadline => "ours",
+        Policy::Deadline => "deadline",
     }
 }

@@ -35,7 +35,7 @@ pub fn was_open(stream: BorrowedFd<'_>) -> io::Result<()> {
     let is_closed = (0..3).contains(&stream.as_raw_fd()) && closed & 1 << stream.as_raw_fd() != 0;
     if is_closed { Err(io::Error::from_raw_os_error(libc::EBADF)) } else { Ok(()) }
 }
-/// Makes writes to a pipe fail with [`WouldBlock`](io::ErrorKind::WouldBlock) while nobody reads it and it is full.
+/// Makes writes to a pipe fail with [`WouldBlock`](io::ErrorKind::WouldBlock) while it is full and has no reader.
 ///
 /// # Errors
 /// If it is not an open file.

@@ -314,7 +314,7 @@ impl Build<'_> {
     }
 
     /// Returns whether an output continues from a snapshot. The rows of a file to which several outputs append cannot
-    /// be told apart: they are written again.
+    /// be distinguished: they are written again.
     fn continuity(
         &self,
         name: &str,
@@ -383,7 +383,7 @@ fn prepare(
 /// Returns how the input of a source is read again, if it is a file.
 ///
 /// # Errors
-/// If its length cannot be told.
+/// If its length cannot be determined.
 fn replay(
     origin: &Origin,
     content: &Content,

@@ -18,7 +18,7 @@ pub(crate) struct Document<'a> {
     text: &'a str,
 }
 
-/// A table of a document. It knows which keys were asked for: all others are errors.
+/// A table of a document. It records which keys were read: all others are errors.
 pub(crate) struct Table<'a> {
     document: Document<'a>,
     /// The keys from the root, with dots between.
@@ -126,7 +126,7 @@ impl<'a> Table<'a> {
         let Some((place, value)) = self.asked(key) else { return Ok(None) };
         match value.as_str() {
             Some(text) => Ok(Some(At { value: text.to_owned(), place })),
-            None => Err(place.error(format!("{} is not a text; write it in quotes", shown(value)))),
+            None => Err(place.error(format!("{} is not a string; write it in quotes", shown(value)))),
         }
     }
 
@@ -205,7 +205,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Returns a list of texts.
+    /// Returns a list of strings.
     ///
     /// # Errors
     /// If the value is of another type.
@@ -217,7 +217,7 @@ impl<'a> Table<'a> {
         match items.flatten() {
             Some(value) => Ok(Some(At { value, place })),
             None => {
-                Err(place.error(format!("{} is not a list of texts such as [\"a\", \"b\"]", shown(value))))
+                Err(place.error(format!("{} is not a list of strings such as [\"a\", \"b\"]", shown(value))))
             }
         }
     }
@@ -233,7 +233,7 @@ impl<'a> Table<'a> {
             let place = self.document.place(table.key_path(name.get_ref()), name.span().start);
             let Some(text) = value.get_ref().as_str() else {
                 return Err(
-                    place.error(format!("{} is not a text; write it in quotes", shown(value.get_ref())))
+                    place.error(format!("{} is not a string; write it in quotes", shown(value.get_ref())))
                 );
             };
             found.push((name.span().start, name.get_ref().to_string(), At { value: text.to_owned(), place }));

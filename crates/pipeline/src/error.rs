@@ -62,7 +62,7 @@ pub enum Error {
         /// The fault.
         reason: String,
     },
-    /// An operator has no counterpart in another engine, or its state is damaged.
+    /// An operator has no equivalent in the other engine, or its state is damaged.
     #[error("{name}: {reason}")]
     Export {
         /// The source, step or sink.

@@ -63,7 +63,7 @@ impl Table {
             return match schema.fields().iter().find(|field| !is_supported(field.data_type())) {
                 None => Ok(schema),
                 Some(field) => Err(spec.path.error(format!(
-                    "column {} of {} is {}, which rows of a stream do not have; make a table without it, or cast it",
+                    "column {} of {} is {}, which pipelines do not support; leave it out of the table, or cast it",
                     field.name(),
                     path.display(),
                     field.data_type()
@@ -120,7 +120,7 @@ impl Table {
 /// Returns the error of a second row with a key.
 fn duplicate(spec: &LookupTable, row: &Row, keys: &[usize]) -> Error {
     let shown: Vec<String> = keys.iter().map(|&column| format!("{:?}", row.value(column))).collect();
-    spec.path.error(format!("two rows have the key {}; a look-up needs one", shown.join(", ")))
+    spec.path.error(format!("two rows have the key {}; a look-up needs unique keys", shown.join(", ")))
 }
 
 /// Returns the parser of the records of a table in CSV, with a header, to rows of all columns.
@@ -131,7 +131,7 @@ fn parser(schema: &Schema) -> Parser {
     Parser::csv(CSV_SEPARATOR, true, Slots::new(schema.fields().iter().enumerate().map(field)))
 }
 
-/// The order of the columns that the header of a table told; none of Arrow IPC.
+/// The order of the columns in the header of a table; none for Arrow IPC.
 type HeaderOrder = Option<Vec<Option<usize>>>;
 
 /// Calls `found` for each row of a table, with the bytes of the file in which its record stands; of Arrow IPC, none.

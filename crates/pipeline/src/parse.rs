@@ -250,7 +250,7 @@ impl Parser {
         }
     }
 
-    /// Goes on behind a header that told this order.
+    /// Continues after a header with this order.
     pub(crate) fn set_header_order(&mut self, order: Option<Vec<Option<usize>>>) {
         if let Form::Csv(csv) = &mut self.form {
             csv.set_order(order);

@@ -119,7 +119,7 @@ impl Pipeline {
                 Origin::File { .. } | Origin::Generator(_) => None,
                 Origin::Tail { .. } if !matches!(source.format, RecordFormat::Arrow) => None,
                 Origin::Stdin | Origin::Socket { .. } | Origin::Tail { .. } => Some(format!(
-                    "source.{name}: data read from {shown} after the last snapshot is lost in a crash"
+                    "source.{name}: after a crash, data read from {shown} since the last snapshot is lost"
                 )),
             }
         });
@@ -127,7 +127,7 @@ impl Pipeline {
             let shown = sink.target.value.shown();
             matches!(sink.target.value, Target::Stdout | Target::Socket(_)).then(|| {
                 format!(
-                    "sink.{}: data written to {shown} after the last snapshot is written again",
+                    "sink.{}: after a crash, data written to {shown} since the last snapshot is written again",
                     sink.name
                 )
             })
@@ -185,7 +185,8 @@ impl Pipeline {
     /// `base`.
     ///
     /// # Errors
-    /// [`Error::Export`] names the first operator that has no counterpart, or one whose state is damaged.
+    /// [`Error::Export`] names the first operator without an equivalent in the other engine, or one whose state is
+    /// damaged.
     pub fn export(&self, snapshot: Option<&Snapshot>, base: &Path) -> Result<Export, Error> {
         export(&self.plan, snapshot, base)
     }

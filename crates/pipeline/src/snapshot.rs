@@ -4,7 +4,7 @@
 //! Snapshots::begin ─► barriers pass ─► outputs on the disk ─► file replaced     one at a time; in a thread from the second ─► on
 //! ```
 //!
-//! The outputs are made durable first, so that a file never tells of rows that a power failure could take away.
+//! The outputs are made durable first, so that a snapshot never covers rows that a power failure could destroy.
 
 mod file;
 mod series;

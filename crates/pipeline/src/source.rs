@@ -27,7 +27,7 @@ pub(crate) use replay::Replay;
 
 /// The longest time after which an idle source looks whether the event time is to continue with the clock: 50 looks a
 /// second, with the polling before and after them, take 0.3 % of a core.
-const IDLE_LOOK_MAX_NS: u64 = 20_000_000;
+const IDLE_POLL_MAX_NS: u64 = 20_000_000;
 
 /// Such a source waits at most this part of the time for which it has been idle: an eighth delays a watermark little, and
 /// leaves polling within a millisecond.
@@ -213,7 +213,7 @@ impl RecordSource {
         Some(Position { at: offset, inode: Some(inode) })
     }
 
-    /// Checksums of its input before the position. The bytes of text that was not UTF-8 are not known any more.
+    /// Checksums of its input before the position. The bytes of text that was not UTF-8 are no longer known.
     fn mark(&self) -> Mark {
         let mark = self.replay.as_ref().map_or_else(Mark::default, |replay| replay.mark);
         match &self.current {
@@ -271,7 +271,7 @@ impl RecordSource {
             return u64::MAX;
         }
         let since_ns = *self.idle_since_ns.get_or_insert(now_ns);
-        now_ns + (now_ns.saturating_sub(since_ns) / IDLE_DIVISOR).min(IDLE_LOOK_MAX_NS)
+        now_ns + (now_ns.saturating_sub(since_ns) / IDLE_DIVISOR).min(IDLE_POLL_MAX_NS)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A pipeline as its TOML file says it: sources, steps and sinks, each checked by itself.
+//! A pipeline as written in its TOML file: sources, steps and sinks, each checked separately.
 
 mod origin;
 mod sink;

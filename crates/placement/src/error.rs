@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Error {
     /// A topology has no cores.
-    #[error("a topology needs a cache domain with a core in it, and each domain a core")]
+    #[error("a topology needs at least one cache domain, and each domain at least one core")]
     NoCores,
     /// A figure is out of range.
     #[error("{what} is {value}; it must be {range}")]
@@ -52,7 +52,7 @@ pub enum PipelineFault {
     #[error("it has no operators; add one")]
     Empty,
     /// The number of selectivities does not match the number of links of a chain.
-    #[error("a chain of {operators} operators has a link less; give one selectivity for each link")]
+    #[error("a chain of {operators} operators has one link fewer; give one selectivity for each link")]
     Links {
         /// Operators of the chain.
         operators: usize,
@@ -68,7 +68,9 @@ pub enum PipelineFault {
         to: usize,
     },
     /// Two edges join the same operators.
-    #[error("operators {from} and {to} are joined twice; add the selectivities in one edge")]
+    #[error(
+        "operators {from} and {to} are connected by two edges; write one edge with the sum of their selectivities"
+    )]
     Parallel {
         /// Index of the sender.
         from: usize,
@@ -111,6 +113,6 @@ pub enum PlacementFault {
         core: usize,
     },
     /// Groups send to each other in a cycle.
-    #[error("groups send tuples to each other in a circle, which can deadlock with bounded rings")]
+    #[error("groups send tuples to each other in a cycle, which can deadlock with bounded rings")]
     Circle,
 }

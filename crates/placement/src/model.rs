@@ -16,7 +16,7 @@
 //!
 //! - *Maximum, not sum.* In a tandem of queues with constant service times tuples wait as at one queue, the slowest
 //!   (Friedman, Operations Research 13, 1965): tuples that one queue has spaced out, including siblings of an
-//!   operator that sends several, do not meet again. Variation of the service times arises in each group anew.
+//!   operator that sends several, do not meet again. The service times vary independently in each group.
 //! - One group is exact for Poisson arrivals (Pollaczek and Khinchine), several with constant service times too; the
 //!   rest is Kingman's heavy-traffic approximation. Constant arrivals and service give `W = 0`. If service times vary
 //!   as much as the exponential distribution, `k` equal groups wait up to `2k/(k+1)` times `W`.

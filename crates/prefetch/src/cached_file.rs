@@ -1,4 +1,4 @@
-//! A file of which ranges are brought into the page cache.
+//! A file of which ranges are loaded into the page cache.
 
 use std::fs::File;
 use std::io;
@@ -8,13 +8,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sakiyomi_io::page_cache::{self, Bringer, Residency, ResidencyCall};
+use sakiyomi_io::page_cache::{self, PageLoader, Residency, ResidencyCall};
 
 /// Size of the buffer into which a range is read if the kernel does not read ahead: one default window of the kernel's
 /// read-ahead.
 const SCRATCH_BYTES: u64 = 128 << 10;
 
-/// Result of bringing a range into the page cache.
+/// Result of loading a range into the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FetchOutcome {
     /// Bytes that were not cached before, as far as known.
@@ -41,13 +41,13 @@ pub(crate) struct CachedFile {
     /// Whether ranges must be read, because the kernel does not read this file ahead or does not report residency.
     by_reading: AtomicBool,
     /// Reads that copy nothing; `None` if they cannot be set up.
-    bringer: OnceLock<Option<Bringer>>,
+    loader: OnceLock<Option<PageLoader>>,
 }
 
 impl CachedFile {
     pub(crate) fn new(file: File) -> CachedFile {
         let by_reading = AtomicBool::new(false);
-        CachedFile { file, piece: OnceLock::new(), by_reading, bringer: OnceLock::new() }
+        CachedFile { file, piece: OnceLock::new(), by_reading, loader: OnceLock::new() }
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -73,8 +73,8 @@ impl CachedFile {
         })
     }
 
-    /// Brings a range into the page cache, or requests it. Bytes after the end count as present.
-    pub(crate) fn bring(&self, range: &Range<u64>) -> FetchOutcome {
+    /// Loads a range into the page cache, or requests it. Bytes after the end count as present.
+    pub(crate) fn load(&self, range: &Range<u64>) -> FetchOutcome {
         let length = range.end - range.start;
         let Some(before) = self.find(range) else {
             self.by_reading.store(true, Ordering::Relaxed);
@@ -90,9 +90,9 @@ impl CachedFile {
         FetchOutcome { bytes: if done { bytes } else { 0 }, done }
     }
 
-    /// Brings a range into the page cache and waits for its end. Unlike [`bring`](CachedFile::bring), it copies nothing.
+    /// Loads a range into the page cache and waits for its end. Unlike [`load`](CachedFile::load), it copies nothing.
     /// If residency is not reported, the whole range counts as not cached before, unless its end arrives at once.
-    pub(crate) fn bring_and_wait(&self, range: &Range<u64>) -> FetchOutcome {
+    pub(crate) fn load_and_wait(&self, range: &Range<u64>) -> FetchOutcome {
         /// Longest duration of a read of cached data.
         const RESIDENT_LATENCY: Duration = Duration::from_micros(150);
         let length = range.end - range.start;
@@ -134,7 +134,7 @@ impl CachedFile {
     /// # Errors
     /// Returns the error of the read.
     pub(crate) fn arrive(&self, range: &Range<u64>) -> io::Result<()> {
-        match self.bringer().map(|bringer| bringer.bring(&self.file, range.clone())) {
+        match self.loader().map(|loader| loader.load(&self.file, range.clone())) {
             Some(Ok(())) => Ok(()),
             // Either the file system supports no transfers without a copy, or the range cannot be read, which another
             // read reports.
@@ -142,8 +142,8 @@ impl CachedFile {
         }
     }
 
-    fn bringer(&self) -> Option<&Bringer> {
-        self.bringer.get_or_init(|| Bringer::new().ok()).as_ref()
+    fn loader(&self) -> Option<&PageLoader> {
+        self.loader.get_or_init(|| PageLoader::new().ok()).as_ref()
     }
 
     /// Waits until a byte is cached; returns false if it cannot be read.
@@ -205,7 +205,7 @@ mod tests {
 
     /// A file that is not cached; `None` where files stay in memory.
     fn cold(test: &str, by_reading: bool) -> Option<(Scratch, CachedFile)> {
-        let scratch = Scratch::with(&content(SIZE as usize)).chilled();
+        let scratch = Scratch::with(&content(SIZE as usize)).evicted();
         let file = CachedFile::new(File::open(scratch.path()).unwrap());
         file.by_reading.store(by_reading, Ordering::Relaxed);
         if file.find(&(0..SIZE)).is_none_or(|found| found.cached > 0) {
@@ -221,9 +221,9 @@ mod tests {
             let Some((_scratch, file)) = cold("what_is_brought_is_there", by_reading) else { return };
             let range = 100_000..SIZE;
             let length = range.end - range.start;
-            assert_eq!(file.bring(&range), FetchOutcome { bytes: length, done: true });
+            assert_eq!(file.load(&range), FetchOutcome { bytes: length, done: true });
             assert_eq!(file.find(&range), Some(Found { cached: length, evicted: 0 }));
-            assert_eq!(file.bring(&range), FetchOutcome { bytes: 0, done: true }, "it is cached already");
+            assert_eq!(file.load(&range), FetchOutcome { bytes: 0, done: true }, "it is cached already");
             assert_eq!(file.is_read_instead(), by_reading);
         }
     }
@@ -243,21 +243,21 @@ mod tests {
     fn what_lies_behind_the_end_needs_not_be_brought() {
         for by_reading in [false, true] {
             let Some((_scratch, file)) = cold("what_lies_behind_the_end", by_reading) else { return };
-            assert_eq!(file.bring(&(SIZE + 10_000..SIZE + 20_000)), FetchOutcome { bytes: 0, done: true });
-            assert!(file.bring(&(SIZE - 10_000..SIZE + 20_000)).done);
+            assert_eq!(file.load(&(SIZE + 10_000..SIZE + 20_000)), FetchOutcome { bytes: 0, done: true });
+            assert!(file.load(&(SIZE - 10_000..SIZE + 20_000)).done);
             assert!(file.find(&(SIZE - 10_000..SIZE)).unwrap().cached == 10_000);
         }
     }
 
     #[test]
     fn what_cannot_be_read_is_not_said_to_be_there() {
-        let scratch = Scratch::with(&content(SIZE as usize)).chilled();
+        let scratch = Scratch::with(&content(SIZE as usize)).evicted();
         let file = CachedFile::new(OpenOptions::new().write(true).open(scratch.path()).unwrap());
         file.by_reading.store(true, Ordering::Relaxed);
         if file.find(&(0..SIZE)).is_some_and(|found| found.cached > 0) {
             skipped("what_cannot_be_read", "files stay in memory here");
             return;
         }
-        assert_eq!(file.bring(&(0..SIZE)), FetchOutcome { bytes: 0, done: false });
+        assert_eq!(file.load(&(0..SIZE)), FetchOutcome { bytes: 0, done: false });
     }
 }

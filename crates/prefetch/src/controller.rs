@@ -70,7 +70,7 @@ impl Limit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A program has opened a sequence of bytes.
-    Begun {
+    Opened {
         /// An unused identifier.
         id: ReadingId,
         /// Position of the program.
@@ -79,18 +79,18 @@ pub enum Event {
         size: u64,
     },
     /// Times of the reading program so far. Precedes the position that belongs to it.
-    Spent {
+    Times {
         /// The reading.
         id: ReadingId,
         /// CPU time.
-        ran: Nanos,
+        cpu_time: Nanos,
         /// Time waiting for I/O.
-        waited: Nanos,
+        io_wait: Nanos,
         /// Bytes read from all files, if known.
         read: Option<u64>,
     },
     /// Position of the program, reported even if it has not moved.
-    At {
+    Position {
         /// The reading.
         id: ReadingId,
         /// The position.
@@ -98,7 +98,7 @@ pub enum Event {
     },
     /// The program sleeps in a read at its position; follows the position. Reported for the first read of a file and for
     /// long reads.
-    Waits {
+    Blocked {
         /// The reading.
         id: ReadingId,
         /// Requested bytes.
@@ -122,8 +122,8 @@ pub enum Event {
         /// Whether it could be requested.
         done: bool,
     },
-    /// The answer to an [`Action::Look`].
-    Found {
+    /// The answer to an [`Action::CheckResidency`].
+    Residency {
         /// The reading.
         id: ReadingId,
         /// The examined range.
@@ -134,12 +134,12 @@ pub enum Event {
         evicted: u64,
     },
     /// The program has ended or has closed the file.
-    Ended {
+    Closed {
         /// The reading.
         id: ReadingId,
     },
     /// Memory budget for data ahead of all programs together, in bytes.
-    Room {
+    Memory {
         /// The budget.
         bytes: u64,
     },
@@ -148,7 +148,7 @@ pub enum Event {
 /// An action to carry out. Each is answered by an event, in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Bring this range into the page cache.
+    /// Load this range into the page cache.
     Fetch {
         /// The reading.
         id: ReadingId,
@@ -156,7 +156,7 @@ pub enum Action {
         range: Range<u64>,
     },
     /// Determine the residency of this range.
-    Look {
+    CheckResidency {
         /// The reading.
         id: ReadingId,
         /// The range; never empty, never beyond the end.
@@ -201,9 +201,9 @@ pub enum Idle {
 pub struct Controller {
     limit: Limit,
     /// Memory budget for all readings together.
-    room: u64,
+    memory_budget: u64,
     /// Memory in use: the sum of the readings' distances.
-    taken: u64,
+    memory_used: u64,
     /// Number of readings that read ahead, which share the budget.
     active: u64,
     /// Number of readings started at the first read and not yet proven.
@@ -214,11 +214,19 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Makes a controller with unlimited memory until it receives a [`Event::Room`].
+    /// Makes a controller with unlimited memory until it receives [`Event::Memory`].
     #[must_use]
     pub fn new(limit: Limit) -> Controller {
         let readings = BTreeMap::new();
-        Controller { limit, room: u64::MAX, taken: 0, active: 0, unproven: 0, is_bold: true, readings }
+        Controller {
+            limit,
+            memory_budget: u64::MAX,
+            memory_used: 0,
+            active: 0,
+            unproven: 0,
+            is_bold: true,
+            readings,
+        }
     }
 
     /// Processes an observation made at `now`, and appends actions to `todo`. Events of readings that have ended are
@@ -228,53 +236,53 @@ impl Controller {
     /// If a reading begins with an identifier that is in use.
     pub fn on(&mut self, now: Nanos, event: Event, todo: &mut Vec<Action>) {
         let id = match event {
-            Event::Room { bytes } => {
-                self.room = bytes;
+            Event::Memory { bytes } => {
+                self.memory_budget = bytes;
                 return;
             }
-            Event::Begun { id, at, size } => {
+            Event::Opened { id, at, size } => {
                 let reading = Reading::new(self.limit, now, at, size);
                 assert!(self.readings.insert(id, reading).is_none(), "{id:?} is in use");
                 id
             }
-            Event::Ended { id } => {
+            Event::Closed { id } => {
                 self.forget(id);
                 return;
             }
-            Event::Spent { id, .. }
-            | Event::At { id, .. }
-            | Event::Waits { id, .. }
+            Event::Times { id, .. }
+            | Event::Position { id, .. }
+            | Event::Blocked { id, .. }
             | Event::Resized { id, .. }
             | Event::Fetched { id, .. }
-            | Event::Found { id, .. } => id,
+            | Event::Residency { id, .. } => id,
         };
         let Some(reading) = self.readings.get_mut(&id) else { return };
         // Subtracted here and added again below.
-        self.taken -= reading.distance();
+        self.memory_used -= reading.distance();
         self.active -= u64::from(reading.is_active());
         self.unproven -= u64::from(reading.start() == Start::Unproven);
         reading.see(now, &event);
         self.is_bold &= reading.start() != Start::Wrong;
         // The times are half of an observation: the position follows.
-        if !matches!(event, Event::Spent { .. }) {
-            let share = self.room / (self.active + 1);
-            let spare = self.room.saturating_sub(self.taken + reading.distance());
+        if !matches!(event, Event::Times { .. }) {
+            let share = self.memory_budget / (self.active + 1);
+            let spare = self.memory_budget.saturating_sub(self.memory_used + reading.distance());
             let may_start = self.is_bold && self.unproven == 0;
             reading.decide(now, share, spare, may_start, |wish| {
                 todo.push(match wish {
                     ReadingRequest::Fetch(range) => Action::Fetch { id, range },
-                    ReadingRequest::Look(range) => Action::Look { id, range },
+                    ReadingRequest::Look(range) => Action::CheckResidency { id, range },
                 });
             });
         }
-        self.taken += reading.distance();
+        self.memory_used += reading.distance();
         self.active += u64::from(reading.is_active());
         self.unproven += u64::from(reading.start() == Start::Unproven);
     }
 
     fn forget(&mut self, id: ReadingId) {
         if let Some(reading) = self.readings.remove(&id) {
-            self.taken -= reading.distance();
+            self.memory_used -= reading.distance();
             self.active -= u64::from(reading.is_active());
             if reading.start() == Start::Unproven {
                 self.unproven -= 1;
@@ -310,13 +318,13 @@ impl Controller {
 
     /// Returns the memory budget that is left, in bytes.
     #[must_use]
-    pub fn room(&self) -> u64 {
-        self.room.saturating_sub(self.taken)
+    pub fn memory_left(&self) -> u64 {
+        self.memory_budget.saturating_sub(self.memory_used)
     }
 
     /// Returns the bytes requested ahead of all programs.
     #[must_use]
-    pub fn taken(&self) -> u64 {
-        self.taken
+    pub fn memory_used(&self) -> u64 {
+        self.memory_used
     }
 }

@@ -18,22 +18,22 @@
 //! The follower is one thread that never waits for a file system. Its polling frequency is bounded by its cost: polls
 //! take less than a fiftieth of a core, except in the first 50 ms of a program, in which it opens its files.
 
+mod argv_files;
 mod blocking_job;
 mod directories;
 mod discover;
 mod fetch_state;
 mod file_predictor;
+mod file_sequence;
 mod handle;
 mod learned;
 mod listing;
-mod look;
 mod mapped;
-mod named;
 mod own_bytes;
+mod poll;
 mod positionless;
 mod program;
 mod reading;
-mod row;
 mod sampled;
 mod seeking;
 mod set;
@@ -94,7 +94,7 @@ const MEMORY_POLL_PERIOD: Nanos = Nanos(1_000_000_000);
 /// The follower sleeps this many times as long as its polls take, so that it uses under 2 % of a core.
 const POLL_REST_FACTOR: u64 = 60;
 
-/// The factor while programs have just begun, because what they open is not known yet.
+/// The factor while programs have just begun, because the files that they open are not known yet.
 const POLL_REST_FACTOR_AT_START: u64 = 6;
 /// The factor while a mapping is prefetched, because a frontier is seen only when it is scanned; and while a start is
 /// recorded, because a sleep is seen only while it lasts.
@@ -150,7 +150,7 @@ struct Follower {
     room_at: Nanos,
     /// Moving average of the CPU time of a step, and the thread's CPU time when the last step began.
     cost: Nanos,
-    ran: Duration,
+    cpu_time: Duration,
     /// Part of the current step's CPU time that has a budget of its own: it does not delay the other polls.
     apart: Duration,
     /// Time of the next discovery.
@@ -184,7 +184,7 @@ impl Follower {
             next_id: 0,
             room_at: Nanos::ZERO,
             cost: Nanos::ZERO,
-            ran: cpu::of_this_thread(),
+            cpu_time: cpu::of_this_thread(),
             apart: Duration::ZERO,
             discover_at: Nanos::ZERO,
             learner,
@@ -207,7 +207,7 @@ impl Follower {
         self.ask_for_room(now);
         self.discover(now);
         self.take_touches(now);
-        self.look(now);
+        self.poll_due(now);
         self.carry_out();
         self.follow_mappings(now);
         self.learn(now);
@@ -215,16 +215,16 @@ impl Follower {
     }
 
     fn pause(&mut self, now: Nanos) -> Duration {
-        let ran = cpu::of_this_thread();
-        let cost = nanos(ran.saturating_sub(self.ran + std::mem::take(&mut self.apart)));
-        self.ran = ran;
+        let cpu_time = cpu::of_this_thread();
+        let cost = nanos(cpu_time.saturating_sub(self.cpu_time + std::mem::take(&mut self.apart)));
+        self.cpu_time = cpu_time;
         self.cost = Nanos((self.cost.0 * 7 + cost.0) / 8);
         let rest = Nanos(self.cost.0 * self.rest(now)).max(SLEEP_MIN);
         let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
-        let look = self.readings.values().map(|reading| reading.due).min();
+        let poll = self.readings.values().map(|reading| reading.due).min();
         let due = discover
             .into_iter()
-            .chain(look)
+            .chain(poll)
             .chain(self.tracer.due(now))
             .chain(self.mapped.due())
             .chain(self.sample_due())
@@ -261,7 +261,7 @@ impl Follower {
         let own = memory::left_to(std::process::id());
         let [half, own_half] = [group, own].map(|left| left.map(|bytes| bytes / 2));
         let bytes = [quarter, half, own_half, self.options.memory].into_iter().flatten().min();
-        self.tell(now, Event::Room { bytes: bytes.unwrap_or(64 << 20) });
+        self.notify(now, Event::Memory { bytes: bytes.unwrap_or(64 << 20) });
     }
 
     /// Returns whether there is a reply for which this thread was woken.
@@ -275,9 +275,9 @@ impl Follower {
     }
 
     /// Returns the time that its programs have waited for I/O.
-    fn waited(&self) -> Nanos {
-        let running = self.programs.values().map(|program| program.spent().waited.0).sum::<u64>();
-        self.tally.waited() + Nanos(running)
+    fn io_wait(&self) -> Nanos {
+        let running = self.programs.values().map(|program| program.spent().io_wait.0).sum::<u64>();
+        self.tally.io_wait() + Nanos(running)
     }
 
     fn name_reading(&mut self) -> ReadingId {
@@ -286,7 +286,7 @@ impl Follower {
         id
     }
 
-    fn tell(&mut self, now: Nanos, event: Event) {
+    fn notify(&mut self, now: Nanos, event: Event) {
         self.controller.on(now, event, &mut self.todo);
     }
 
@@ -297,7 +297,7 @@ impl Follower {
         self.take_touches(now);
         let all: Vec<ReadingId> = self.readings.keys().copied().collect();
         for id in all {
-            self.look_at(id, now);
+            self.poll_one(id, now);
             self.end(id, now);
         }
         let is_whole = self.programs.values_mut().all(|program| !program.process.is_alive());

@@ -437,7 +437,7 @@ mod tests {
         let seen = || seen.iter().map(PathBuf::as_path);
         let paths: Vec<PathBuf> = profile.entries.iter().map(|entry| entry.path.clone()).collect();
         let all: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        // Everything was cached: nothing is known, and nothing was in vain.
+        // Everything was cached: nothing is known, and nothing was wasted.
         assert!(!profile.note_use(&HashSet::new(), seen()));
         for run in 1..=UNUSED_RUNS_MAX {
             assert_eq!(profile.entries.len(), 400, "run {run}");
@@ -472,7 +472,7 @@ mod tests {
                 }
                 replay.reach(Path::new(&format!("/{}", place.index(sizes.len()))));
             }
-            // However the program goes on, each entry is fetched or seen in use.
+            // However the program continues, each entry is fetched or seen in use.
             for index in 0..sizes.len() {
                 while replay.next_fetch(budget).is_some() {}
                 replay.reach(Path::new(&format!("/{index}")));

@@ -45,9 +45,9 @@
 //! ```
 //!
 //! A thread that has brought a piece takes the next one from the planner, which is pure; no thread decides for them.
-//! Fetching threads may hang in the kernel, and are never waited for. [`Prefetch::wait`] does not depend on them: it finds
-//! its range in the page cache, waits there for pages that are in flight, and requests those that nobody has requested.
-//! Therefore a wait always progresses if the file system does.
+//! Fetching threads may hang in the kernel, and are never waited for. [`Prefetch::wait`] does not depend on them: it
+//! finds its range in the page cache, waits there for pages that are in flight, and requests those that have not been
+//! requested. Therefore a wait always progresses if the file system does.
 
 mod error;
 mod mapped;
@@ -258,7 +258,7 @@ impl Prefetch {
             return Ok(true);
         }
         let since = Instant::now();
-        let result = self.shared.bring(&bytes);
+        let result = self.shared.load(&bytes);
         self.waits.fetch_add(1, Relaxed);
         let waited = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.io_wait_ns.fetch_add(waited, Relaxed);
@@ -324,9 +324,9 @@ impl Shared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings bytes into the page cache in the thread of the consumer. Requests run ahead of the wait, so that they
+    /// Loads bytes into the page cache in the thread of the consumer. Requests run ahead of the wait, so that they
     /// overlap.
-    fn bring(&self, bytes: &Range<u64>) -> io::Result<()> {
+    fn load(&self, bytes: &Range<u64>) -> io::Result<()> {
         let (mut at, mut requested) = (bytes.start, bytes.start);
         while at < bytes.end {
             let ahead = bytes.end.min(at.saturating_add(WAIT_AHEAD_BYTES));
@@ -354,7 +354,7 @@ impl Shared {
     }
 }
 
-/// Brings a piece into the page cache.
+/// Loads a piece into the page cache.
 #[derive(Debug)]
 struct FetchJob {
     shared: Arc<Shared>,

@@ -213,11 +213,11 @@ impl PrefetchReader {
         };
         let (from, since) = (self.offset, self.progress.now());
         let steps_back = self.progress.begins(since, from);
-        let (begun, ran) = (Instant::now(), cpu::of_this_thread());
+        let (begun, cpu_time) = (Instant::now(), cpu::of_this_thread());
         let result = read_once(self.file.file(), self.kind, target, from);
-        let waited = begun.elapsed().saturating_sub(cpu::of_this_thread().saturating_sub(ran));
+        let io_wait = begun.elapsed().saturating_sub(cpu::of_this_thread().saturating_sub(cpu_time));
         let bytes = *result.as_ref().unwrap_or(&0) as u64;
-        let reaches = self.progress.ends(bytes, waited);
+        let reaches = self.progress.ends(bytes, io_wait);
         self.offset += bytes;
         match &self.ahead {
             Help::Runs(ahead) if steps_back || reaches => ahead.call(),

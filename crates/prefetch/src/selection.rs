@@ -26,7 +26,7 @@ const YOUNG_REST_FACTOR: u64 = 100;
 const YOUNG_BURST_TIME: Nanos = Nanos(100_000_000);
 /// Shortest time between two polls of all processes: a wait that is over sooner is not worth following.
 const ALL_PERIOD_MIN: Nanos = Nanos(500_000_000);
-/// Waits that select a process. A single one is no evidence: nearly every process waits at some time.
+/// Waits that select a process. A single one proves nothing: nearly every process waits at some time.
 const WAITS_MIN: u32 = 2;
 /// Successive polls without a wait after which an earlier wait no longer counts.
 const OTHER_POLLS_MAX: u32 = 4;

@@ -37,10 +37,10 @@ const TABLE_GRANULES: usize = 32;
 const FETCH_GRANULES: usize = 4;
 
 /// Granules that may be fetched near a frontier before any of them was touched: 4 MiB.
-const FIRST_CREDIT: usize = 64;
+const FIRST_CREDIT_GRANULES: usize = 64;
 
 /// Credit of a program that jumps about in a densely read file, as a multiple of what was fetched and then touched.
-const JUMPING_CREDIT: usize = 3;
+const JUMPING_CREDIT_FACTOR: usize = 3;
 
 /// The credit near a frontier grows by one part in this many of all that the program touched.
 const WRONG_GUESSES_DIVISOR: usize = 16;
@@ -129,7 +129,8 @@ impl TouchedFile {
     }
 
     /// Begins a poll. Returns the parts that are to be scanned for new touches: those around frontiers or, if
-    /// `everywhere`, all that are not known to be touched. Each part is whole page tables but for the mapping's end.
+    /// `everywhere`, all that are not known to be touched. Each part consists of whole page tables, except at the
+    /// mapping's end.
     pub fn begin_poll(&mut self, everywhere: bool) -> Vec<Range<usize>> {
         self.poll += 1;
         let length = self.touched.len();
@@ -189,7 +190,7 @@ impl TouchedFile {
     /// Ends a poll: the frontiers that moved learn. Returns whether any of them has a pattern, so that more can be
     /// fetched.
     pub fn end_poll(&mut self) -> bool {
-        // Touches here and there look periodic by accident.
+        // Scattered touches look periodic by accident.
         let repetitions = if self.counts.is_dense() { 1 } else { 2 };
         let mut knows = false;
         for frontier in &mut self.frontiers {
@@ -265,7 +266,8 @@ impl TouchedFile {
         let patterned = |frontier: &&Frontier| frontier.pattern.is_some();
         let last = self.frontiers.iter().filter(patterned).max_by_key(|frontier| frontier.moved_at);
         // A dense file: this place is expected to be read as the last one was.
-        let is_trusted = self.counts.used >= FIRST_CREDIT && 2 * self.counts.used >= self.counts.requested;
+        let is_trusted =
+            self.counts.used >= FIRST_CREDIT_GRANULES && 2 * self.counts.used >= self.counts.requested;
         let pattern: Option<Pattern> = last.filter(|_| is_trusted).and_then(|last| last.upward_pattern());
         let frontier = Frontier::upwards(granule, self.poll, self.jumps, pattern);
         if self.frontiers.len() < FRONTIERS_MAX {
@@ -313,11 +315,11 @@ impl TouchedFile {
             // When it stops, at most half of what was fetched is wasted.
             () if self.jumps < JUMPS_MIN => used,
             // The next place of a program that jumps cannot be known, but it will want it all.
-            () => JUMPING_CREDIT * used,
+            () => JUMPING_CREDIT_FACTOR * used,
         };
         // Guesses that were wrong, such as a direction, must not use up the credit for ever.
         let wrong = self.counts.touched / WRONG_GUESSES_DIVISOR;
-        let near = far + FIRST_CREDIT + used / 2 + wrong;
+        let near = far + FIRST_CREDIT_GRANULES + used / 2 + wrong;
         (near.min(window), far.min(window))
     }
 

@@ -8,7 +8,7 @@ use crate::latency::Latencies;
 use crate::measure::Run;
 use crate::plan::Plan;
 use crate::setting::{Operation, Setting};
-use crate::verdict::{Busiest, Evidence, Judgement, judge};
+use crate::verdict::{Busiest, Evidence, Judgment, judge};
 
 /// A setting and its runs, one for each round.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ pub struct Case {
     /// Relative gain in throughput with the best buffers (ratio less 1).
     pub better_buffers_gain: Option<f64>,
     /// The limiting resource, and why.
-    pub judgement: Judgement,
+    pub judgment: Judgment,
 }
 
 /// Returns the requested cases, judged with the help of all measurements. Omits settings that could not be run.
@@ -94,11 +94,11 @@ fn case<'a>(series: &Series, of: impl Fn(Setting) -> Option<&'a Series>) -> Case
         write_latency: if is_mix { latency(series, true) } else { None },
         double_depth_gain: gain(setting.doubled()),
         better_buffers_gain: gain(setting.with_best_buffers()),
-        judgement: Judgement::default(),
+        judgment: Judgment::default(),
     };
     let busiest_core = median(runs.iter().map(|run| run.usage.cores.iter().copied().fold(0.0, f64::max)));
     let cores = runs[0].usage.cores.len();
-    case.judgement = judge(&evidence(&case, busiest_core, cores));
+    case.judgment = judge(&evidence(&case, busiest_core, cores));
     case
 }
 

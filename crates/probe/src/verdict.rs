@@ -31,7 +31,7 @@ pub enum Verdict {
 
 /// A verdict and the reason for it, one sentence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judgement {
+pub struct Judgment {
     /// The limiting resource.
     pub verdict: Verdict,
     /// The reason, and what would help.
@@ -70,7 +70,7 @@ pub struct Evidence {
 
 /// Judges a case.
 #[must_use]
-pub fn judge(evidence: &Evidence) -> Judgement {
+pub fn judge(evidence: &Evidence) -> Judgment {
     let (verdict, reason) = if evidence.setting.engine.kind == EngineKind::Null {
         (Verdict::CpuBound, "It transfers nothing: this is the cost of measuring.".to_owned())
     } else {
@@ -79,7 +79,7 @@ pub fn judge(evidence: &Evidence) -> Judgement {
             .or_else(|| storage(evidence))
             .unwrap_or_else(|| undecided(evidence))
     };
-    Judgement { verdict, reason }
+    Judgment { verdict, reason }
 }
 
 fn cpu(evidence: &Evidence) -> Option<(Verdict, String)> {
@@ -194,9 +194,9 @@ mod tests {
             thread in 0.0..1.0f64, core in 0.0..1.0f64, ours in 0.0..2.0f64, gains: [Option<i8>; 2],
         ) {
             let gains = gains.map(|gain| gain.map(|gain| f64::from(gain) / 100.0));
-            let judgement = judge(&evidence(thread, core, ours, gains));
-            prop_assert!(judgement.reason.ends_with('.') && !judgement.reason.contains("NaN"));
-            if judgement.verdict == Verdict::StorageBound {
+            let judgment = judge(&evidence(thread, core, ours, gains));
+            prop_assert!(judgment.reason.ends_with('.') && !judgment.reason.contains("NaN"));
+            if judgment.verdict == Verdict::StorageBound {
                 prop_assert!(thread <= BUSY_MIN_RATIO && core <= BUSY_MIN_RATIO && gains[0].is_some());
                 prop_assert!(gains.into_iter().flatten().all(|gain| gain < GAIN_MIN_RATIO));
             }

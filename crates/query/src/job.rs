@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | scan, each worker | its share of file data; a row group that does not fit is read in windows of that share | own reads |
 //! | scan, metadata | footers of Parquet files, dictionaries of Arrow files | nothing |
-//! | scan, large pages | bytes of the buffer budget for decoders, which are then as allocator memory (`table/allowance.rs`) | nothing |
+//! | scan, large pages | bytes of the buffer budget for decoders, which are then as allocator memory (`table/decoder_memory.rs`) | nothing |
 //! | sort, input | open chunks, writes in flight, resident partitions, a long row (`sort/plan.rs`) | own writes; its turn for a long row |
 //! | sort, output | the same bytes, as grants of whole loads and merges, given in output order (`sort/memory.rs`) | holders of earlier partitions, which need no grant |
 //! | merge join | a run to spill a group of equal keys | own transfers |

@@ -60,7 +60,7 @@ impl Progress {
 
     /// Returns the current progress.
     #[must_use]
-    pub fn look(&self) -> Snapshot {
+    pub fn snapshot(&self) -> Snapshot {
         let (done_rows, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
         Snapshot {
             step: *self.step.lock().unwrap_or_else(PoisonError::into_inner),

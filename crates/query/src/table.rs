@@ -9,19 +9,19 @@
 //! A scan has one worker for each stream. Workers claim row groups or record batches (`claims`). Their bytes are read
 //! ahead through the job's engine and buffers (`fetch`) while the worker decodes the previous split. Half of a scan's
 //! memory is for file bytes, taken from the job's pool. The other half is for pages and batches, and is reserved in the
-//! job (`allowance`). If a Parquet file has pages larger than that, a scan borrows from the buffer budget when it starts
-//! (`parquet/page_memory.rs`), before its operator divides the rest. Files are not trusted: each number is checked
-//! against the file's size before use, and a decoder's panic becomes an error (`guard`).
+//! job (`decoder_memory`). If a Parquet file has pages larger than that, a scan borrows from the buffer budget when it
+//! starts (`parquet/page_memory.rs`), before its operator divides the rest. Files are not trusted: each number is
+//! checked against the file's size before use, and a decoder's panic becomes an error (`guard`).
 
 #[doc(hidden)]
 pub mod fuzz;
 
-mod allowance;
 mod arrow;
 mod cached;
 mod claims;
 mod content;
 mod csv;
+mod decoder_memory;
 mod fetch;
 mod guard;
 mod options;

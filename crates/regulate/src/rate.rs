@@ -16,7 +16,7 @@ pub struct Percent(u8);
 
 /// A percentage out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} % of a device is not a possible rate; request 1 to 100 %")]
+#[error("{0} % of a device is not a valid rate; request 1 to 100 %")]
 pub struct PercentError(pub u32);
 
 impl Percent {

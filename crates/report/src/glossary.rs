@@ -228,7 +228,7 @@ pub(crate) const REGULATED: Glossary = &[
         "Maximum number of requests in the device, so that an arriving regulated request completes in time.",
     ),
     (
-        "formula, thesis, ours",
+        "formula, thesis, deadline",
         "Policies: the allowance of the formula alone (section 4.2); the allowance with the correction of \
          the thesis (5.3); deadlines instead of an allowance.",
     ),

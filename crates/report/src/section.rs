@@ -316,7 +316,7 @@ pub enum Tone {
     CpuBound,
     /// Latency is the limit.
     LatencyBound,
-    /// The limit is not known.
+    /// The limit is unknown.
     Undecided,
 }
 

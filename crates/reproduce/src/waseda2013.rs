@@ -106,7 +106,7 @@ pub(crate) fn live_estimates(results: &Results) -> BTreeMap<String, Estimate> {
         results.combined([(&query1, method), (&query1, "read_s")], |[other, read]| other / read)
     };
     estimates.extend(over_read("aio_s").map(|ratio| ("query1.aio".to_owned(), ratio)));
-    // The paper names no number of threads; the fastest is the most favourable for `pread`.
+    // The paper names no number of threads; the fastest is the most favorable for `pread`.
     let threads = ["pread2_s", "pread4_s", "pread8_s", "pread16_s"].into_iter().filter_map(over_read);
     let fastest = threads.min_by(|a, b| a.median.total_cmp(&b.median));
     estimates.extend(fastest.map(|ratio| ("query1.pread".to_owned(), ratio)));

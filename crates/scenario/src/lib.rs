@@ -46,7 +46,7 @@
 //!
 //! Every component that waits for an instant returns it when queried, and the earliest is next. The event loop is
 //! independent of the kind of workload: `run_with` accepts others than programs and jobs, such as those of the tests
-//! (`tests/it/workload.rs`). A workload is never asked for an action before the time that it named, and each action
+//! (`tests/it/workload.rs`). A workload is never asked to act before the time that it named, and each action
 //! completes once. The controller is that of `prefetch` and the regulator that of `regulate`, as in real time:
 //! `docs/explanation/scenario.md`.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]

@@ -200,9 +200,9 @@ impl Direction {
         let before = self.by_end.get(&extent.start.0).copied();
         let after = self.by_start.get(&extent.end().0).copied();
         for id in [before, after].into_iter().flatten() {
-            let neighbour = &self.by_id[&id];
-            let sectors = neighbour.extent.sectors.0 + extent.sectors.0;
-            if sectors <= sectors_max && neighbour.stream == stream {
+            let neighbor = &self.by_id[&id];
+            let sectors = neighbor.extent.sectors.0 + extent.sectors.0;
+            if sectors <= sectors_max && neighbor.stream == stream {
                 let mut joined = self.remove(id);
                 let start = joined.extent.start.min(extent.start);
                 joined.extent = Extent::new(start, Sectors(sectors));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_become_one_request() {
+    fn neighbors_become_one_request() {
         let mut queue = queue(Scheduler::Noop, 0);
         for start in [0, 8, 24, 16] {
             queue.add(Nanos::ZERO, Op::Read, ONE, extent(start, 8), DIRECT);

@@ -155,7 +155,7 @@ impl World<'_> {
             self.wake(workload);
             self.for_each_fetcher(workload, World::poll);
         }
-        self.write_back.look(self.now);
+        self.write_back.poll(self.now);
         self.write_out();
         self.queue.dispatch(self.now, &mut self.device);
     }

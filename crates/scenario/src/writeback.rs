@@ -77,7 +77,7 @@ impl WriteBack {
     }
 
     /// Searches for old pages, if it is due.
-    pub(crate) fn look(&mut self, now: Nanos) {
+    pub(crate) fn poll(&mut self, now: Nanos) {
         if now >= self.next_look {
             self.next_look = now + self.period;
             self.old_until = now.0.checked_sub(self.expire.0).map(Nanos);
@@ -143,9 +143,9 @@ mod tests {
         let mut write_back = write_back();
         write_back.dirtied(Nanos::SECOND, FileId(0), 7);
         write_back.dirtied(Nanos::SECOND * 20, FileId(0), 8);
-        write_back.look(Nanos::SECOND * 30);
+        write_back.poll(Nanos::SECOND * 30);
         assert_eq!(write_back.next(32), None);
-        write_back.look(Nanos::SECOND * 35);
+        write_back.poll(Nanos::SECOND * 35);
         assert_eq!(write_back.next(1), Some((FileId(0), 7, 1)));
         assert_eq!(write_back.next(1), None);
     }

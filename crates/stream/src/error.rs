@@ -25,7 +25,7 @@ pub enum Error {
     /// A worker that does not exist.
     #[error("worker {worker} does not exist: the stream has {workers}")]
     Worker {
-        /// The worker that was asked for.
+        /// The requested worker.
         worker: usize,
         /// Number of workers.
         workers: usize,
@@ -62,7 +62,7 @@ pub enum Error {
         replicas: usize,
     },
     /// A replica has stopped after a panic.
-    #[error("the bins of operator {0} stay where they are, because it has stopped after a panic")]
+    #[error("the bins of operator {0} cannot be moved, because it has stopped after a panic")]
     ReplicaStopped(String),
     /// A thread cannot be pinned to its CPU.
     #[error(transparent)]

@@ -81,7 +81,7 @@ pub(crate) trait Stage<T>: Part {
 
     fn accept_mark(&mut self, mark: Mark, cx: &mut Context);
 
-    /// Takes an item that comes by itself, as few do.
+    /// Takes a single item, as most arrive in runs.
     fn accept(&mut self, item: Item<T>, cx: &mut Context) {
         match item {
             Item::Tuple(tuple) => {

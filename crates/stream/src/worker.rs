@@ -214,7 +214,7 @@ impl Worker {
         }
     }
 
-    /// Time of polling: none on a CPU that others use as well, from whom it would take time.
+    /// Time of polling: none on a CPU that other threads use as well, because it would take their time.
     fn spin(&self) -> Duration {
         if self.cx.board.is_cpu_shared(self.cx.worker) { Duration::ZERO } else { self.idle_policy.spin }
     }

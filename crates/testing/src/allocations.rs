@@ -13,7 +13,7 @@ static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which fulfils the contract.
+// SAFETY: every call is passed on unchanged to the system's allocator, which fulfills the contract.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);

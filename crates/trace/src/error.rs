@@ -74,7 +74,7 @@ pub enum TraceError {
     },
     /// No format fits.
     #[error("{path} is not in a known trace format: {problem}; name the format with --format if you know it")]
-    Unrecognised {
+    Unrecognized {
         /// The trace.
         path: String,
         /// First line or other evidence.

@@ -40,7 +40,7 @@ impl Source {
         let input = Input::open(path)?;
         let total = input.total;
         let name = display(path);
-        let (format, lines) = recognise(&name, input.bytes, options)?;
+        let (format, lines) = recognize(&name, input.bytes, options)?;
         if format != Format::Parquet {
             return Source::text(name, format, lines, input.compression, input.consumed, total, options);
         }
@@ -48,7 +48,7 @@ impl Source {
             return Err(TraceError::NeedsFile { path: name, what: "Parquet" });
         }
         if input.compression != Compression::None {
-            return Err(TraceError::Unrecognised {
+            return Err(TraceError::Unrecognized {
                 path: name,
                 problem: format!("it is Parquet inside {}; unpack it first", input.compression.name()),
             });
@@ -64,7 +64,7 @@ impl Source {
     ) -> Result<Source, TraceError> {
         let input = Input::from_reader(reader, None)
             .map_err(|source| TraceError::Open { path: name.to_owned(), source })?;
-        let (format, lines) = recognise(name, input.bytes, options)?;
+        let (format, lines) = recognize(name, input.bytes, options)?;
         Source::text(name.to_owned(), format, lines, input.compression, input.consumed, None, options)
     }
 
@@ -175,7 +175,7 @@ impl Text {
 
 type TextLines = Lines<Box<dyn io::Read + Send>>;
 
-fn recognise(
+fn recognize(
     name: &str,
     bytes: Box<dyn io::Read + Send>,
     options: &ReadOptions,

@@ -82,7 +82,7 @@ mod tests {
         }
 
         #[test]
-        fn levels_are_interpolated_between_neighbours(times in any_times(1..60), level in 0.0f64..=1.0) {
+        fn levels_are_interpolated_between_neighbors(times in any_times(1..60), level in 0.0f64..=1.0) {
             let distribution: Distribution = times.iter().copied().collect();
             // The oracle searches all pairs of neighbors.
             let count = times.len() as f64;

@@ -88,8 +88,8 @@ pub fn agreement(measured: &[Measured], simulated: &[Simulated], part: Range<usi
     let mut counts = Confusion::default();
     reads.iter().for_each(|(label, _, own)| counts.add(*label, is_hit(own)));
     let times = |wanted: Label| {
-        let labelled = reads.iter().filter(move |(label, _, _)| *label == wanted);
-        pairs(labelled.map(|(_, request, own)| (request.response, own.response)))
+        let labeled = reads.iter().filter(move |(label, _, _)| *label == wanted);
+        pairs(labeled.map(|(_, request, own)| (request.response, own.response)))
     };
     Some(Agreement { simulated: counts, baseline, hits: times(Label::Hit), misses: times(Label::Miss) })
 }
@@ -106,14 +106,14 @@ mod tests {
     use proptest::prelude::*;
     use sakiyomi_model::{Nanos, ReadClass};
 
-    fn labelled(start: u64, label: Label) -> Measured {
+    fn labeled(start: u64, label: Label) -> Measured {
         Measured { label: Some(label), ..read(start, 8, 10) }
     }
 
     #[test]
     fn counts_are_kept_by_label() {
         use Label::{Hit, Miss};
-        let measured = [labelled(0, Miss), labelled(8, Hit), labelled(16, Miss), labelled(80, Hit)];
+        let measured = [labeled(0, Miss), labeled(8, Hit), labeled(16, Miss), labeled(80, Hit)];
         let classes = [ReadClass::PureMiss, ReadClass::FullHit, ReadClass::ActiveHit, ReadClass::NearMiss];
         let simulated: Vec<Simulated> = classes.map(|class| simulated(13, class)).to_vec();
         let found = agreement(&measured, &simulated, 0..4).unwrap();
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_write_between_does_not_end_a_run_of_reads() {
         let write = Measured { op: Op::Write, ..read(500, 8, 10) };
-        let measured = [labelled(0, Label::Miss), write, labelled(8, Label::Hit)];
+        let measured = [labeled(0, Label::Miss), write, labeled(8, Label::Hit)];
         let simulated = [simulated(1, ReadClass::PureMiss); 3];
         assert_eq!(agreement(&measured, &simulated, 0..3).unwrap().baseline.hits_as_hits, 1);
     }
@@ -138,18 +138,18 @@ mod tests {
         #[test]
         fn a_constant_label_says_nothing(hit: bool, count in 0usize..20) {
             let label = if hit { Label::Hit } else { Label::Miss };
-            let measured = vec![labelled(0, label); count];
+            let measured = vec![labeled(0, label); count];
             let simulated = vec![simulated(1, ReadClass::FullHit); count];
             prop_assert!(agreement(&measured, &simulated, 0..count).is_none());
         }
 
         #[test]
-        fn every_labelled_read_is_counted_once(labels in prop::collection::vec(0u8..3, 2..40), hits: u64) {
+        fn every_labeled_read_is_counted_once(labels in prop::collection::vec(0u8..3, 2..40), hits: u64) {
             let measured: Vec<Measured> = labels
                 .iter()
                 .map(|label| match label {
-                    0 => labelled(0, Label::Hit),
-                    1 => labelled(0, Label::Miss),
+                    0 => labeled(0, Label::Hit),
+                    1 => labeled(0, Label::Miss),
                     _ => Measured { response: Nanos(3), ..read(0, 8, 10) },
                 })
                 .collect();

@@ -79,7 +79,7 @@ pub struct Statement<'a> {
 pub struct Outcome {
     /// The plan, with the metrics of its operators.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// Its first rows, if they were asked for.
+    /// Its first rows, if requested.
     pub preview: Preview,
     /// Rows of the result.
     pub rows: u64,

@@ -50,7 +50,7 @@ impl Compare {
             out.write_result(&document, &comparison)?;
             common.note(&out.report());
         }
-        common.tell(&document, |style| text::render(&comparison.report(), style))?;
+        common.emit(&document, |style| text::render(&comparison.report(), style))?;
         failures.iter().for_each(|failure| print_error(failure));
         Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }

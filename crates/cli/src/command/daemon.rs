@@ -65,7 +65,7 @@ pub(crate) enum Command {
 /// Arguments of `daemon start`.
 #[derive(Debug, Args)]
 pub(crate) struct Start {
-    /// Memory for data that lies ahead of all processes together [default: a quarter of the available memory]
+    /// Limit of the memory for data prefetched for all processes together [default: a quarter of the available memory]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
     /// Follow only processes in this control group or below it, such as /system.slice/batch.service; may be repeated
@@ -105,7 +105,9 @@ impl Command {
             Command::Start(start) => start.run(),
             Command::Status(status) => status.run(common),
             Command::Unit => {
-                print_text(&unit(&std::env::current_exe().context("cannot find this program's file")?))?;
+                print_text(&unit(
+                    &std::env::current_exe().context("cannot determine the path of this program")?,
+                ))?;
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -159,7 +161,7 @@ impl Socket {
             return Ok(PathBuf::from("/run/sakiyomi/daemon.sock"));
         }
         let Some(directory) = std::env::var_os("XDG_RUNTIME_DIR") else {
-            bail!("no place for the daemon's socket: XDG_RUNTIME_DIR is not set; give --socket PATH");
+            bail!("no default for the daemon's socket: XDG_RUNTIME_DIR is not set; give --socket PATH");
         };
         Ok(PathBuf::from(directory).join("sakiyomi-daemon.sock"))
     }
@@ -179,7 +181,7 @@ fn listen(path: &Path) -> Result<UnixListener> {
         );
         ensure!(
             UnixStream::connect(path).is_err(),
-            "a daemon is running already on {}; `sakiyomi daemon status` shows it",
+            "a daemon is already running on {}; `sakiyomi daemon status` shows it",
             path.display()
         );
         std::fs::remove_file(path).with_context(cannot)?;
@@ -203,7 +205,7 @@ fn ask(path: &Path) -> Result<DaemonStatus> {
     let mut text = Vec::new();
     stream
         .read_to_end(&mut text)
-        .with_context(|| format!("no answer from the daemon on {}", path.display()))?;
+        .with_context(|| format!("the daemon on {} does not answer", path.display()))?;
     serde_json::from_slice(&text)
         .with_context(|| format!("the answer on {} is not that of a sakiyomi daemon", path.display()))
 }

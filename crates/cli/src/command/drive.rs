@@ -173,14 +173,14 @@ impl Import {
         if let Some(out) = &self.out {
             OutFile::create(out)?.write(read.drive.to_toml().as_bytes())?;
         }
-        read.tell(common);
+        read.emit(common);
         if let Some(out) = &self.out {
             common.note(&format!("written: {}", out.display()));
         }
         if common.json {
             let FromDisksim { drive, warnings, files } = &read;
             let result = serde_json::json!({ "drive": drive, "warnings": warnings, "files": files });
-            return print_result("sakiyomi.drive_import/1", &result);
+            return print_result("sakiyomi.drive-import/2", &result);
         }
         if self.out.is_some() { Ok(()) } else { print_text(&read.drive.to_toml()) }
     }

@@ -146,6 +146,6 @@ fn warn(result: &IorateResult) {
 }
 
 /// Prints the result as text, or as JSON.
-fn tell(result: &IorateResult, common: &Common, words: impl FnOnce(&IorateResult) -> String) -> Result<()> {
+fn emit(result: &IorateResult, common: &Common, words: impl FnOnce(&IorateResult) -> String) -> Result<()> {
     if common.json { print_result(IorateResult::SCHEMA, result) } else { print_text(&words(result)) }
 }

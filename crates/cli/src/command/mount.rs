@@ -43,7 +43,8 @@ const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PolicyArg {
     /// A request is admitted unless it would make a regulated one late
-    Ours,
+    #[value(alias = "ours")]
+    Deadline,
     /// A fixed number of other requests is admitted: the allowance of the thesis
     Thesis,
 }
@@ -51,7 +52,7 @@ enum PolicyArg {
 impl From<PolicyArg> for Policy {
     fn from(policy: PolicyArg) -> Policy {
         match policy {
-            PolicyArg::Ours => Policy::Deadline,
+            PolicyArg::Deadline => Policy::Deadline,
             PolicyArg::Thesis => Policy::Thesis,
         }
     }
@@ -107,7 +108,7 @@ pub(crate) struct Mount {
     metadata: bool,
     /// Let `sakiyomi iorate` give processes a rate, which keeps their I/O times constant; bypasses the page cache
     #[arg(
-        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "ours",
+        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "deadline",
         conflicts_with = "writeback"
     )]
     regulate: Option<PolicyArg>,
@@ -230,10 +231,10 @@ impl Mount {
             let now = mounted.seen();
             let second = Second::between(before, &now);
             course.add(before, &now);
-            rates.tell(mounted, &now);
+            rates.print(mounted, &now);
             *before = now;
             if self.stats && common.json {
-                print_result_line("sakiyomi.mount_second/1", &second)?;
+                print_result_line("sakiyomi.mount-second/2", &second)?;
             } else if self.stats {
                 print_text(&second.describe())?;
             }
@@ -254,7 +255,7 @@ struct RatesTold {
 }
 
 impl RatesTold {
-    fn tell(&mut self, mounted: &Mounted, now: &Snapshot) {
+    fn print(&mut self, mounted: &Mounted, now: &Snapshot) {
         if mounted.is_buffered() && !self.buffered {
             self.buffered = true;
             note(

@@ -116,7 +116,7 @@ impl Run {
                 Follower::start(process, options, Learning::Never, Profile::new(Vec::new(), PathBuf::new()))?;
             wait_for_other(process, &signals).with_context(|| format!("cannot follow process {process}"))?;
             let elapsed = begun.elapsed();
-            self.tell(follower.finish(), None, elapsed, None, out.as_ref(), common);
+            self.print_report(follower.finish(), None, elapsed, None, out.as_ref(), common);
             return Ok(ExitCode::SUCCESS);
         }
         let (store, profile) = self.profile();
@@ -129,7 +129,7 @@ impl Run {
         let end = running.end().context("the program has ended, but its exit status is unknown")?;
         let saved_as =
             summary.as_ref().ok().zip(store).and_then(|(summary, store)| save(summary, &store, common));
-        self.tell(summary, saved_as, elapsed, Some(end), out.as_ref(), common);
+        self.print_report(summary, saved_as, elapsed, Some(end), out.as_ref(), common);
         Ok(child::end_as(end.status))
     }
 
@@ -172,7 +172,7 @@ impl Run {
     }
 
     /// Reports the result. A failure must not change the exit status, which is the program's.
-    fn tell(
+    fn print_report(
         &self,
         summary: Result<Summary>,
         saved_as: Option<String>,

@@ -275,7 +275,7 @@ fn shortest(runs: &[Outcome]) -> &Outcome {
     runs.iter().min_by_key(|outcome| outcome.elapsed).expect("there is at least one repetition")
 }
 
-/// The hard disks of all combinations, by the names that they are asked for by.
+/// The hard disks of all combinations, by the names under which they are looked up.
 type Drives = BTreeMap<String, DriveSpec>;
 
 fn drives(combinations: &[Combination], common: &Common) -> Result<Drives> {

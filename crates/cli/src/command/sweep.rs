@@ -104,7 +104,7 @@ impl Sweep {
     }
 
     fn point(&self, values: &[String], spec: &DriveSpec) -> Result<SimulatedPoint> {
-        // Chunks are not asked for: one for the whole run.
+        // Chunks are not shown: one covers the whole run.
         let whole = Chunking::Commands(u64::MAX);
         let mut silent = Progress::new(None, true);
         let summary = simulate(&self.workload, spec, whole, None, &mut silent)?.summary;

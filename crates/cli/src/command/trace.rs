@@ -108,7 +108,7 @@ impl InfoArgs {
         let info = collector.finish();
         if common.json {
             let result = InfoDocument { trace: trace.name(), format: trace.format().name(), info: &info };
-            return print_result("sakiyomi.trace_info/1", &result);
+            return print_result("sakiyomi.trace-info/2", &result);
         }
         print_text(&described(trace.name(), trace.format(), &info))
     }
@@ -217,7 +217,7 @@ fn formats(common: &Common) -> Result<()> {
     if common.json {
         let all = Format::ALL
             .map(|format| serde_json::json!({ "name": format.name(), "description": format.description() }));
-        return print_result("sakiyomi.trace_formats/1", &all);
+        return print_result("sakiyomi.trace-formats/2", &all);
     }
     let lines = Format::ALL.map(|format| format!("{:<20} {}\n", format.name(), format.description()));
     print_text(&lines.concat())

@@ -59,7 +59,7 @@ pub(crate) fn run<R: Send + 'static>(
 
 /// Shows the progress of a job once it has begun a step.
 fn show(job: &Job, common: &Common, shown: &mut Option<Progress>) {
-    let now = job.progress().look();
+    let now = job.progress().snapshot();
     if now.step.is_empty() {
         return;
     }

@@ -75,7 +75,7 @@ fn the_table_of_measured_drives_is_true_and_no_drive_is_worse_than_disksims() {
 }
 
 #[test]
-fn reads_are_hits_and_misses_as_the_hp_c2247a_labelled_them() {
+fn reads_are_hits_and_misses_as_the_hp_c2247a_labeled_them() {
     let scratch = Scratch::new("accuracy_labels");
     let result = validate(&scratch, "hp_c2247a", "traces/disksim/hp_c2247a.trace.gz");
     let agreement = number(&result, "/labels/free/agreement_ratio");

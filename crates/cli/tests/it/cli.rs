@@ -180,7 +180,7 @@ const REGULATED: &str = "
     name = 'four readers'
     run = { repetitions = 2, until = 'first', warm_up = '1s', cool_down = '1s' }
     drive.model = 'scorpio-wd10tpvx'
-    vary = { 'case.policy' = ['theirs', 'ours'], 'process.target.rate' = ['20', '30'] }
+    vary = { 'case.policy' = ['thesis', 'deadline'], 'process.target.rate' = ['20', '30'] }
     [[process]]
     name = 'target'
     size = '1GiB'
@@ -195,10 +195,10 @@ const REGULATED: &str = "
     call = '4KiB'
     access = 'random'
     direct = true
-    [case.policy.theirs]
+    [case.policy.thesis]
     'regulate.policy' = 'thesis'
-    [case.policy.ours]
-    'regulate.policy' = 'ours'
+    [case.policy.deadline]
+    'regulate.policy' = 'deadline'
     [[published]]
     at = { 'process.target.rate' = '20' }
     note = 'as exact as can be'
@@ -214,7 +214,7 @@ fn a_scenario_with_regulated_programs_has_figures_and_pictures_of_its_own() {
     assert_eq!(first["result"]["repetitions"], 3);
     let points = first["result"]["points"].as_array().unwrap();
     assert_eq!(points.len(), 4);
-    assert_eq!(points[0]["values"].to_string(), r#"["theirs","20"]"#);
+    assert_eq!(points[0]["values"].to_string(), r#"["thesis","20"]"#);
     let regulation = &points[0]["regulation"];
     assert_eq!(regulation["published"].to_string(), r#"["as exact as can be"]"#);
     assert_eq!(regulation["formula_allowance"], 4);
@@ -246,10 +246,10 @@ fn regulation_that_cannot_be_is_refused_in_words() {
     for (words, sentence) in [
         ("--vary process.target.rate=101", "process.0.rate: 1 to 100 percent of the device"),
         ("--vary process.target.rate=80", "the rate of process target: 80 % cannot be kept"),
-        ("--vary case.policy=nobodys", "there is no such case; there are ours, theirs"),
-        ("--vary case.colour=red", "write a [case.colour.red]"),
+        ("--vary case.policy=nobodys", "there is no such case; there are deadline, thesis"),
+        ("--vary case.color=red", "write a [case.color.red]"),
         ("--vary regulate.allowance=much", "`much` is not an allowance; write `formula`"),
-        ("--vary regulate.policy=fair", "regulate.policy=fair: expected one of formula, thesis, ours"),
+        ("--vary regulate.policy=fair", "regulate.policy=fair: expected one of formula, thesis, deadline"),
         ("--vary run.warm_up=1h", "make them shorter, or the programs longer"),
         ("--vary run.until=all", "never ends; give it `reads`"),
         ("--repetitions 0", "--repetitions"),
@@ -288,14 +288,14 @@ fn a_scenario_of_jobs_has_a_table_and_a_picture_by_threads() {
 fn a_scenario_that_cannot_be_run_is_refused_in_words() {
     let scratch = Scratch::new("scenario_refused");
     fs::write(scratch.0.join("filter.toml"), SCENARIO).unwrap();
-    fs::write(scratch.0.join("unknown.toml"), format!("{SCENARIO}\ncolour = 1\n")).unwrap();
+    fs::write(scratch.0.join("unknown.toml"), format!("{SCENARIO}\ncolor = 1\n")).unwrap();
     fs::write(scratch.0.join("large.toml"), SCENARIO.replace("parallel=64", "size=1MiB")).unwrap();
     for (words, sentence) in [
         (
             "missing.toml",
             "cannot read the experiment missing.toml: No such file or directory; scenarios/ has examples",
         ),
-        ("unknown.toml", "unknown.toml:18: cpu.colour: unknown key; `cpu` has cores, tick"),
+        ("unknown.toml", "unknown.toml:18: cpu.color: unknown key; `cpu` has cores, tick"),
         ("large.toml", "make them smaller, or the device larger"),
         ("filter.toml --vary memory.sice=1GiB", "memory.sice=1GiB: unknown key; did you mean memory.size?"),
         ("filter.toml --vary process.gzip.size=1GiB", "no process is called `gzip`"),

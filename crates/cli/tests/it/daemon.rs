@@ -174,7 +174,7 @@ fn a_process_that_gives_up_its_credentials_is_no_longer_followed_with_them() {
     unless_too_busy(|| {
         let scratch = Scratch::new("daemon_gives_up");
         let _slow = Slow::new(&scratch, &[("first", 24 << 20), ("second", 24 << 20)]);
-        // Another user may not inspect a process that was root, so that nobody prefetches the second file.
+        // Another user may not inspect a process that was root, so that the second file is not prefetched.
         let python = "import os, time
 def read(name):
     with open(name, 'rb', buffering=0) as f:
@@ -268,7 +268,7 @@ fn a_mistake_gets_one_sentence() {
         ),
         (
             &["start", "--socket", "taken"],
-            "sakiyomi: a daemon is running already on taken; `sakiyomi daemon status` shows it\n",
+            "sakiyomi: a daemon is already running on taken; `sakiyomi daemon status` shows it\n",
         ),
         (
             &["start", "--socket", "file"],

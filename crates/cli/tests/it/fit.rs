@@ -36,7 +36,7 @@ fn a_fitted_drive_is_nearer_on_the_part_that_was_not_used() {
     let drive = scratch.file("small.toml", SMALL);
     let words = format!("drive fit {trace} --drive {drive} --quiet");
     let found = json(&scratch.ok(&format!("{words} --out fitted.toml --json")));
-    assert_eq!(found["schema"], "sakiyomi.drive_fit/1");
+    assert_eq!(found["schema"], "sakiyomi.drive-fit/2");
     let result = &found["result"];
     let count = |which: &str| result[which].as_u64().unwrap();
     assert_eq!(count("fitted") + count("judged"), 240);

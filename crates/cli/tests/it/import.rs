@@ -52,7 +52,7 @@ fn an_imported_drive_is_the_drive_of_the_files() {
         let shown = |drive: &str| json(&scratch.ok(&format!("drive show {drive} --json")));
         assert_eq!(shown(&disk), shown("imported.toml"), "{name}");
         let document = json(&scratch.ok(&format!("drive import {disk} --json")));
-        assert_eq!(document["schema"], "sakiyomi.drive_import/1");
+        assert_eq!(document["schema"], "sakiyomi.drive-import/2");
         assert_eq!(document["result"]["drive"], shown(&disk)["result"], "{name}");
         let warnings = document["result"]["warnings"].as_array().unwrap();
         assert_eq!(serde_json::json!(lines(&output.stderr, "warning: ")), serde_json::json!(warnings));

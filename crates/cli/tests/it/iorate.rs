@@ -142,7 +142,7 @@ impl Drop for Reader {
 
 fn owners(scratch: &Scratch, words: &str) -> Vec<Value> {
     let document = json(&scratch.ok(words));
-    assert_eq!(document["schema"], "sakiyomi.iorate/1");
+    assert_eq!(document["schema"], "sakiyomi.iorate/2");
     document["result"]["owners"].as_array().unwrap().clone()
 }
 
@@ -383,7 +383,7 @@ fn who_watches_sees_lines_objects_and_a_file_that_is_whole() {
     assert_eq!(objects.len(), 2);
     for object in &objects {
         let (device, owner) = (&object["result"]["device"], &object["result"]["owners"][0]);
-        assert_eq!((&object["schema"], &owner["pid"]), (&"sakiyomi.iorate/1".into(), &pid.into()));
+        assert_eq!((&object["schema"], &owner["pid"]), (&"sakiyomi.iorate/2".into(), &pid.into()));
         assert!(device["requests_per_s"].is_number() && owner["ios_per_s"].is_number(), "{object}");
     }
     let lines = scratch.ok("iorate top disk --count 1 --interval 100ms");
@@ -395,7 +395,7 @@ fn who_watches_sees_lines_objects_and_a_file_that_is_whole() {
     let page = fs::read_to_string(scratch.0.join("watched/report.html")).unwrap();
     assert!(page.ends_with("</html>") && page.contains("<svg"), "{page}");
     let document = json(&fs::read_to_string(scratch.0.join("watched/result.json")).unwrap());
-    assert_eq!(document["schema"], "sakiyomi.iorate_top/1");
+    assert_eq!(document["schema"], "sakiyomi.iorate-top/2");
     assert_eq!(document["result"]["windows"].as_array().unwrap().len(), 3);
     let out = scratch.ok("iorate top disk --prometheus --out rates.prom --count 2 --interval 100ms");
     let (written, printed) = (

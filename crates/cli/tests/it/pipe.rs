@@ -39,7 +39,7 @@ fn a_trace_through_a_pipe_is_that_of_a_file() {
 }
 
 #[test]
-fn every_format_and_compression_is_recognised_on_standard_input() {
+fn every_format_and_compression_is_recognized_on_standard_input() {
     let scratch = Scratch::new("pipe_formats");
     let trace = repository("traces/msr_hm0.csv.gz");
     let records = |output: Output| {

@@ -44,6 +44,6 @@ fn other_engines_and_operators_without_counterpart_are_refused() {
     assert!(error.contains("--to storm") && error.contains("--to flink DIR"), "{error}");
     scratch.file("slid.toml", PIPELINE.replace("tumbling:1min", "sliding:1min,1s"));
     let error = scratch.refused("stream export slid.toml --to flink out");
-    assert!(error.contains("counts: sliding windows have no counterpart"), "{error}");
+    assert!(error.contains("counts: sliding windows cannot be exported"), "{error}");
     assert!(!scratch.0.join("out").exists());
 }

@@ -197,7 +197,10 @@ fn a_pipeline_that_is_killed_and_resumed_has_the_results_of_one_that_was_not() {
     assert_eq!((number("last") - number("taken") >= number("resumed_from"), number("failed")), (true, 0));
     assert_eq!((&snapshots["file"], &snapshots["is_left"]), (&"state.snapshot".into(), &false.into()));
     let told = read(&scratch, &format!("err{}", lives - 1));
-    assert!(told.contains("sink.out: data written to the standard output after the last snapshot"), "{told}");
+    assert!(
+        told.contains("sink.out: after a crash, data written to the standard output since the last snapshot"),
+        "{told}"
+    );
     assert!(told.contains("state.snapshot was removed at the end"), "{told}");
 }
 
@@ -256,7 +259,10 @@ fn a_snapshot_that_cannot_be_resumed_from_is_refused_in_a_sentence() {
     let pipeline = read(&scratch, "pipeline.toml");
     scratch.file("pipeline.toml", pipeline.replace("tumbling:20ms", "tumbling:30ms"));
     let other = refused("--snapshot state.snapshot --resume");
-    assert!(other.contains("it is of a pipeline with step.windows.window = \"tumbling:20ms\""), "{other}");
+    assert!(
+        other.contains("it was written by a pipeline with step.windows.window = \"tumbling:20ms\""),
+        "{other}"
+    );
     scratch.file("pipeline.toml", pipeline);
     scratch.file("log.txt", "another log\n");
     let changed = refused("--snapshot state.snapshot --resume");
@@ -278,7 +284,7 @@ fn what_a_crash_loses_of_the_standard_input_is_said_at_the_start() {
     child.stdin.take().unwrap().write_all(b"a\nb\n").unwrap();
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    let loss = "source.in: data read from the standard input after the last snapshot is lost in a crash";
+    let loss = "source.in: after a crash, data read from the standard input since the last snapshot is lost";
     assert!(output.status.success() && told.contains(loss), "{told}");
     let document = json(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(document["result"]["notes"][0], loss);

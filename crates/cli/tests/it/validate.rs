@@ -17,7 +17,7 @@ fn number(result: &Value, path: &str) -> f64 {
 }
 
 /// Some requests in the format of DiskSim's measured traces.
-const LABELLED: &str = "R Miss 1000 8 9000.0 1000.0\n\
+const LABELED: &str = "R Miss 1000 8 9000.0 1000.0\n\
                         R Hit 1008 8 700.0 1000.0\n\
                         W Doub 5000 8 900.0 1000.0\n\
                         R Hit 1016 8 700.0 1000.0\n\
@@ -116,8 +116,8 @@ fn a_report_is_left_where_asked_for() {
 #[test]
 fn labels_of_the_real_drive_are_held_against_the_simulation() {
     let scratch = Scratch::new("validate_labels");
-    scratch.file("labelled.trace", LABELLED);
-    let words = "validate labelled.trace --drive deskstar-7k250";
+    scratch.file("labeled.trace", LABELED);
+    let words = "validate labeled.trace --drive deskstar-7k250";
     let labels = &json(&scratch.ok(&format!("{words} --json")))["result"]["labels"];
     assert_eq!((number(labels, "/hits"), number(labels, "/misses")), (2.0, 2.0));
     assert_eq!(number(labels, "/baseline_agreement_ratio"), 1.0);
@@ -159,18 +159,18 @@ fn what_cannot_be_judged_is_refused_by_name() {
         said.contains("disksim-validation, msr, systor17, hplajw") && said.contains("response_ns"),
         "{said}"
     );
-    scratch.file("labelled.trace", LABELLED);
-    assert!(on("labelled.trace", "--time-scale 2").contains("measured times cannot be scaled"));
+    scratch.file("labeled.trace", LABELED);
+    assert!(on("labeled.trace", "--time-scale 2").contains("measured times cannot be scaled"));
     assert!(
-        on("labelled.trace", "--from 2s --until 1s")
+        on("labeled.trace", "--from 2s --until 1s")
             .contains("--from (2.00 s) is not before --until (1.00 s)")
     );
-    assert!(on("labelled.trace", "--from 1h").contains("no request was issued between --from and --until"));
+    assert!(on("labeled.trace", "--from 1h").contains("no request was issued between --from and --until"));
     let columns = "time_ns,op,offset_bytes,length_bytes,response_ns,started_ns";
     scratch.file("back.csv", format!("{columns}\n0,read,0,512,5,9\n"));
     assert!(on("back.csv", "").contains("check response_ns and started_ns"));
     scratch.file("far.csv", format!("{columns}\n0,read,0,512,18446744073709551615,0\n"));
     assert!(on("far.csv", "").contains("exceed 292 years"));
     assert!(on("nowhere.trace", "--out out").contains("nowhere.trace"));
-    assert_eq!(scratch.names("."), ["asked.csv", "back.csv", "far.csv", "labelled.trace"]);
+    assert_eq!(scratch.names("."), ["asked.csv", "back.csv", "far.csv", "labeled.trace"]);
 }

@@ -118,7 +118,7 @@ impl Drive {
         }
         let view = View { now: access.end, arm: access.plan.arm_at(access.goal), servo: &self.servo };
         let older = &self.waiting[..older.min(self.window)];
-        if !self.chooser.goes_on_first(self.commands[slot].submitted, older, view) {
+        if !self.chooser.continues_transfer(self.commands[slot].submitted, older, view) {
             return false;
         }
         let command = self.commands[slot];

@@ -9,12 +9,12 @@ pub(super) fn choose(waiting: &[Waiting], view: View<'_>, preference: u64) -> Op
 }
 
 /// Returns whether all `older` commands rank after a read that arrived at `since`.
-pub(super) fn goes_on_first<'a>(
+pub(super) fn continues_transfer<'a>(
     since: Nanos,
     mut older: impl Iterator<Item = &'a Waiting>,
     preference: u64,
 ) -> bool {
-    older.all(|waiting| cost(waiting) - waiting.let_off(preference) > since.0 as i64 - preference as i64)
+    older.all(|waiting| cost(waiting) - waiting.read_bonus(preference) > since.0 as i64 - preference as i64)
 }
 
 fn cost(waiting: &Waiting) -> i64 {

@@ -30,7 +30,7 @@ impl Sptf {
 
     /// Returns whether continuing the transfer with a read precedes all `older` commands. It needs no positioning, so
     /// only age can outweigh it.
-    pub(super) fn goes_on_first<'a>(
+    pub(super) fn continues_transfer<'a>(
         &self,
         since: Nanos,
         mut older: impl Iterator<Item = &'a Waiting>,
@@ -42,7 +42,7 @@ impl Sptf {
         let cost = |waiting: &Waiting| {
             self.positioning(waiting, phase, view)
                 - self.age(waiting.since, view.now)
-                - waiting.let_off(preference)
+                - waiting.read_bonus(preference)
         };
         self.age_weight == 0.0 || older.all(|waiting| cost(waiting) >= own)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sakiyomi_io::buffer::class_size;
 use sakiyomi_io::file::IoFile;
-use sakiyomi_io::page_cache::{Bringer, residency};
+use sakiyomi_io::page_cache::{PageLoader, residency};
 use sakiyomi_io::read::SharedOptions;
 use sakiyomi_io::shared::{Io, IoOptions};
 use sakiyomi_io::{BufferPool, EngineKind, EngineSpec, Memory, ReadOptions, ReadStream};
@@ -42,12 +42,12 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         let from = Arc::clone(fetch.single.file());
         let metadata = from.file().metadata().ok().filter(|_| self.work.is_usual());
         let device = metadata.map(|metadata| self.devices.of(from.file(), &metadata));
-        let bringer = device.and_then(|device| Some((Bringer::new().ok()?, device)));
+        let loader = device.and_then(|device| Some((PageLoader::new().ok()?, device)));
         let mut is_kept = true;
         for part in parts {
             let mut rest = part;
-            if let Some((bringer, device)) = bringer.as_ref().filter(|_| is_kept) {
-                rest = self.load_into_cache(tasks, file, fetch, (bringer, *device), rest);
+            if let Some((loader, device)) = loader.as_ref().filter(|_| is_kept) {
+                rest = self.load_into_cache(tasks, file, fetch, (loader, *device), rest);
                 is_kept = rest.is_empty();
             }
             if file.is_over() {
@@ -67,7 +67,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         tasks: &Tasks<'w>,
         file: &FileGuard<'w, 'g, T>,
         fetch: &Arc<Fetch>,
-        (bringer, device): (&Bringer, Device),
+        (loader, device): (&PageLoader, Device),
         part: Range<u64>,
     ) -> Range<u64> {
         let from = fetch.single.file().file();
@@ -77,7 +77,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             if device.needs_help(self.work.blocks.is_low()) {
                 ahead.keep(piece.start);
             }
-            let is_there = bringer.bring(from, piece.clone()).is_ok()
+            let is_there = loader.load(from, piece.clone()).is_ok()
                 && residency(from, piece.clone()).is_ok_and(|residency| residency.is_whole());
             if !is_there || !self.dispatch_piece(tasks, file, piece.clone(), fetch) {
                 return piece.start..part.end;

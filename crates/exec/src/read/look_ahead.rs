@@ -80,7 +80,7 @@ impl<'w> LookAhead<'w> {
     }
 
     /// Opens the next files as long as they are regular: opening another kind may block, as with a FIFO.
-    pub(super) fn look<T: Send>(&mut self, work: &Work<'_, T>, devices: &mut Devices) {
+    pub(super) fn open_next<T: Send>(&mut self, work: &Work<'_, T>, devices: &mut Devices) {
         while self.opened.len() < work.files.most() && self.fetched < FETCH_AHEAD_BYTES {
             let Some(&Input::Path(path)) = self.inputs.peek() else { return };
             if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {

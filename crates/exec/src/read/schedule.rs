@@ -71,7 +71,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
     fn schedule(mut self, tasks: &Tasks<'w>) {
         while !self.files.is_at_end() {
             let Some(permit) = self.work.files.permit() else { return };
-            self.files.look(self.work, &mut self.devices);
+            self.files.open_next(self.work, &mut self.devices);
             let (path, input) = self.files.next();
             let file = self.work.file(self.begun, path, permit);
             self.begun += 1;

@@ -234,11 +234,11 @@ fn integer(value: i64, to: &DataType) -> Result<Option<ArrayRef>, ArrowError> {
         DataType::Int32 | DataType::Date32 | DataType::Time32(_) => one::<Int32Type>(value),
         _ => one::<Int64Type>(value),
     };
-    let labelled = |array: ArrayRef| match array.data_type() == to {
+    let labeled = |array: ArrayRef| match array.data_type() == to {
         true => Ok(array),
         false => Ok(make_array(array.to_data().into_builder().data_type(to.clone()).build()?)),
     };
-    array.map(labelled).transpose()
+    array.map(labeled).transpose()
 }
 
 fn decimal(value: i128, to: &DataType) -> Option<ArrayRef> {

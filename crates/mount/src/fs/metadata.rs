@@ -21,7 +21,7 @@ impl Files {
         parts: impl FnOnce() -> Vec<Part>,
         answer: impl FnOnce() + Send + 'static,
     ) {
-        self.after(request, |metadata| metadata.look(&parts()), answer);
+        self.after(request, |metadata| metadata.look_up(&parts()), answer);
     }
 
     /// Replies with `done` after the drive has changed `parts`; if `done` is an error, after it has only read them.
@@ -35,7 +35,7 @@ impl Files {
         let succeeded = done.is_ok();
         let work = |metadata: &mut Metadata| match succeeded {
             true => metadata.change(&parts()),
-            false => metadata.look(&parts()),
+            false => metadata.look_up(&parts()),
         };
         self.after(request, work, move || answer(done));
     }

@@ -96,7 +96,7 @@ impl Metadata {
     }
 
     /// Reads the parts.
-    pub fn look(&mut self, parts: &[Part]) -> Work {
+    pub fn look_up(&mut self, parts: &[Part]) -> Work {
         Work { reads: self.read(parts), writes: Vec::new() }
     }
 
@@ -284,23 +284,23 @@ mod tests {
     fn what_was_looked_at_once_costs_nothing_until_it_is_forgotten() {
         let mut metadata = metadata();
         let parts = [Part::Names(id(1)), Part::Inode(id(2))];
-        assert_eq!(metadata.look(&parts).reads, [run(256, 1), run(1023, 1)]);
-        assert!(metadata.look(&parts).is_nothing());
-        assert!(metadata.look(&[Part::Inode(id(3))]).is_nothing(), "it lies in the same block");
+        assert_eq!(metadata.look_up(&parts).reads, [run(256, 1), run(1023, 1)]);
+        assert!(metadata.look_up(&parts).is_nothing());
+        assert!(metadata.look_up(&[Part::Inode(id(3))]).is_nothing(), "it lies in the same block");
         metadata.forget(id(3));
-        assert_eq!(metadata.look(&parts).reads, [run(256, 1)]);
+        assert_eq!(metadata.look_up(&parts).reads, [run(256, 1)]);
     }
 
     #[test]
-    fn files_met_one_after_the_other_are_neighbours() {
+    fn files_met_one_after_the_other_are_neighbors() {
         let mut metadata = metadata();
         (0..64).for_each(|inode| metadata.meet(id(inode)));
         let parts: Vec<Part> = (0..64).map(|inode| Part::Inode(id(inode))).collect();
-        assert_eq!(metadata.look(&parts).reads, [run(256, 4)]);
+        assert_eq!(metadata.look_up(&parts).reads, [run(256, 4)]);
         metadata.remove(id(5));
         metadata.meet(id(99));
         assert!(
-            metadata.look(&[Part::Inode(id(99))]).is_nothing(),
+            metadata.look_up(&[Part::Inode(id(99))]).is_nothing(),
             "it has the place of the one that has gone"
         );
     }
@@ -310,7 +310,7 @@ mod tests {
         let mut metadata = metadata();
         metadata.change(&[Part::Names(id(1))]);
         for inode in 2..1000 {
-            let reads = metadata.look(&[Part::Names(id(inode))]).reads;
+            let reads = metadata.look_up(&[Part::Names(id(inode))]).reads;
             assert!(reads.is_empty() || reads == [run(1022, 1)], "{reads:?}");
             metadata.remove(id(inode));
         }

@@ -1,4 +1,8 @@
-//! The backing files as a device: threads perform the I/O of its requests and report its completion.
+//! The backing directory as a [`Device`], for a mount that regulates without an emulated drive.
+//!
+//! The device's thread calls [`Backing::submit`], which hands the request's job to the pool. A thread of the pool
+//! performs the I/O, records its completion and wakes the device's thread, which takes it in [`Backing::advance`]. So
+//! the regulator sees real files as it sees a simulated drive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,13 +22,15 @@ pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
 /// Sector size of the backing files, the unit of their addresses in a trace.
 pub(crate) const BACKING_SECTOR: Bytes = Bytes(512);
 
-/// Files on a device whose internals are unknown.
+/// The device: real files, of which only the times of submission and completion are known.
 pub(crate) struct Backing {
     capacity: Sectors,
     pool: Arc<BackingPool>,
     completed: Arc<Completed>,
     jobs: Jobs,
+    /// Submitted requests that have not completed, each with its time of submission.
     outstanding: BTreeMap<RequestId, (Request, Nanos)>,
+    /// Total time with outstanding requests, up to `busy_since` if there are any now.
     busy: Nanos,
     busy_since: Nanos,
     /// Buffer for jobs taken from `completed`; empty between calls.
@@ -110,7 +116,7 @@ impl Backing {
 
 impl Device for Backing {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
-        let job = self.jobs.take(request.id).expect("its job was put in before it");
+        let job = self.jobs.take(request.id).expect("its job was inserted before it arrived");
         if self.outstanding.is_empty() {
             self.busy_since = now;
         }

@@ -107,7 +107,7 @@ impl Rates<'_> {
 
     /// Returns the state of the device and of the first `max` owners with a number higher than `after`: all, or only
     /// those with a rate.
-    pub(crate) fn look(&self, now: Nanos, after: u32, all: bool, max: usize) -> RatesSnapshot {
+    pub(crate) fn snapshot(&self, now: Nanos, after: u32, all: bool, max: usize) -> RatesSnapshot {
         let regulator = self.regulator();
         let behind = self.owners.by_number.range((Bound::Excluded(after), Bound::Unbounded));
         let looked = behind.map(|(&owner, stats)| (owner, *stats, regulator.report(Owner(owner))));

@@ -83,7 +83,7 @@ fn no_more_is_done_at_a_time_than_the_device_may_have() {
         .collect();
     assert!(ends.iter().all(|end| ended(end).outcome == Outcome::Done));
     assert!(most.load(Ordering::SeqCst) <= 3);
-    let seen = question(&live, |rates, now| rates.look(now, 0, true, 10));
+    let seen = question(&live, |rates, now| rates.snapshot(now, 0, true, 10));
     assert_eq!((seen.device.ended, seen.owners[0].0, seen.owners[0].1.ios), (40, 1, 40));
 }
 
@@ -96,7 +96,7 @@ fn what_was_done_early_is_answered_when_it_is_time_and_a_failure_at_once() {
     assert!(end.finish - end.submitted >= MS * 29, "{end:?}");
     let end = ended(&ask(&live, 1, || false));
     assert_eq!(end.outcome, Outcome::Error);
-    let held = question(&live, |rates, now| rates.look(now, 0, false, 10));
+    let held = question(&live, |rates, now| rates.snapshot(now, 0, false, 10));
     assert_eq!((held.past.ios, held.past.given, held.owners.len()), (1, 1, 1));
 }
 
@@ -135,7 +135,7 @@ fn many_owners_are_looked_at_in_parts() {
     }
     let (mut after, mut parts, mut seen) = (0, 0, 0);
     loop {
-        let part = question(&live, move |rates, now| rates.look(now, after, false, 64));
+        let part = question(&live, move |rates, now| rates.snapshot(now, after, false, 64));
         assert!(part.owners.iter().all(|(number, ..)| *number > after));
         (after, parts, seen) = (part.owners.last().unwrap().0, parts + 1, seen + part.owners.len());
         if !part.more {

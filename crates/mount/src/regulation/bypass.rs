@@ -32,7 +32,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Adds a sample; returns the current finding.
-    pub(super) fn look(&mut self, look: CounterSample, disk: &str) -> Option<Bypass> {
+    pub(super) fn sample(&mut self, look: CounterSample, disk: &str) -> Option<Bypass> {
         if let Some(last) = self.last.replace(look) {
             self.compare(last, look);
         }
@@ -70,10 +70,10 @@ mod tests {
     fn seen(seconds: &[(u64, u64)]) -> Vec<bool> {
         let mut watch = Watch::default();
         let mut look = CounterSample { at: 0.0, done: 1000, ours: 0 };
-        watch.look(look, "vda");
+        watch.sample(look, "vda");
         let step = |&(done, ours): &(u64, u64)| {
             look = CounterSample { at: look.at + 1.0, done: look.done + done, ours: look.ours + ours };
-            watch.look(look, "vda").is_some()
+            watch.sample(look, "vda").is_some()
         };
         seconds.iter().map(step).collect()
     }
@@ -100,7 +100,7 @@ mod tests {
                 done: u64::from(second) * 200,
                 ours: u64::from(second) * 50,
             };
-            let found = watch.look(look, "sda");
+            let found = watch.sample(look, "sda");
             if second >= 2 {
                 let expected = Bypass { device: "sda".to_owned(), requests_per_s: 150.0, share_ratio: 0.75 };
                 assert_eq!(found, Some(expected));

@@ -55,7 +55,7 @@ impl Regulation {
 
     /// Returns a view with only this owner, if it has a rate.
     fn only(&self, number: u32) -> Result<View, Stopped> {
-        let mut view = self.look(u64::from(number).saturating_sub(1), false)?;
+        let mut view = self.view(u64::from(number).saturating_sub(1), false)?;
         view.owners.retain(|owner| owner.number == u64::from(number));
         view.more = false;
         Ok(view)

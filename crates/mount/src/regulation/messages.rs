@@ -77,7 +77,7 @@ mod tests {
     fn device(name: String) -> DeviceView {
         DeviceView {
             name,
-            policy: "ours".to_owned(),
+            policy: "deadline".to_owned(),
             service_ns: u64::MAX,
             allowance: 32,
             parallel_ratio: 1.0 / 3.0,

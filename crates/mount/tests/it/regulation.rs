@@ -101,7 +101,7 @@ fn percent(target: Target, percent: u32) -> Set {
 }
 
 fn look(path: &Path, all: bool) -> View {
-    Control::open(path).unwrap().look(all).unwrap()
+    Control::open(path).unwrap().view(all).unwrap()
 }
 
 fn owner(view: &View, target: &Target) -> Option<Owner> {

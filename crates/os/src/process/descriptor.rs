@@ -74,7 +74,7 @@ impl Descriptor {
     ///
     /// # Errors
     /// If it is closed, or the process has ended.
-    pub fn look(&self) -> io::Result<Open> {
+    pub fn query(&self) -> io::Result<Open> {
         let mut buffer = [0; 256];
         let text = reread(self.fdinfo.as_fd(), &mut buffer)?;
         parse(text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))

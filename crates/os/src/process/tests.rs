@@ -43,10 +43,10 @@ fn a_position_follows_what_is_read_and_sought() {
     let process = own();
     let seen = process.descriptor(number_of(&file)).unwrap();
     file.read_exact(&mut [0; 4321]).unwrap();
-    let open = seen.look().unwrap();
+    let open = seen.query().unwrap();
     assert_eq!((open.position, open.readable, open.writable, open.direct), (4321, true, false, false));
     file.seek(SeekFrom::Start(17)).unwrap();
-    assert_eq!(seen.look().unwrap().position, 17);
+    assert_eq!(seen.query().unwrap().position, 17);
     let identity = process.identity(number_of(&file)).unwrap();
     assert_eq!((identity.kind, identity.size, identity.inode), (Kind::Regular, 10_000, open.inode));
     assert!(process.open_files().unwrap().contains(&number_of(&file)));
@@ -64,11 +64,11 @@ fn a_number_that_means_another_file_is_seen() {
     let (first, second) = (open("first", 10), open("second", 20));
     let process = own();
     let seen = process.descriptor(number_of(&first)).unwrap();
-    let before = seen.look().unwrap();
+    let before = seen.query().unwrap();
     let identity = process.identity(number_of(&first)).unwrap();
     let mut first = OwnedFd::from(first);
     rustix::io::dup2(&second, &mut first).unwrap();
-    let after = seen.look().unwrap();
+    let after = seen.query().unwrap();
     assert_ne!(before.inode, after.inode);
     assert!(after.writable);
     assert!(!identity.is_same(&process.identity(first.as_raw_fd().cast_unsigned()).unwrap()));

@@ -114,8 +114,9 @@ fn wait_for(child: libc::pid_t) -> io::Result<()> {
 unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString]) -> ! {
     // SAFETY: see above.
     unsafe {
-        if let Ok((instance, _held)) = set_up(instances, name).inspect_err(|&error| tell(socket, error)) {
-            tell(socket, 0);
+        if let Ok((instance, _held)) = set_up(instances, name).inspect_err(|&error| send_error(socket, error))
+        {
+            send_error(socket, 0);
             serve(instance, socket);
             // Stops tracing at once: events slow the traced programs down, and removal takes time.
             let _ = put(instance, c"events/enable", libc::O_WRONLY, b"0");
@@ -175,7 +176,7 @@ unsafe fn serve(instance: c_int, socket: c_int) {
             // SAFETY: as of this function.
             unsafe {
                 let done = put(instance, c"set_event_pid", how, &request[..length]);
-                tell(socket, done.err().unwrap_or(0));
+                send_error(socket, done.err().unwrap_or(0));
             }
             length = 0;
         }
@@ -186,7 +187,7 @@ unsafe fn serve(instance: c_int, socket: c_int) {
 ///
 /// # Safety
 /// The conditions of [`own`] apply.
-unsafe fn tell(socket: c_int, error: c_int) {
+unsafe fn send_error(socket: c_int, error: c_int) {
     let bytes = error.to_ne_bytes();
     // SAFETY: as of this function.
     unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };

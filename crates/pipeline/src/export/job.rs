@@ -181,7 +181,7 @@ fn types(plan: &Plan, node: usize) -> Result<Vec<&'static str>, Error> {
             let (column, data_type) = (field.name(), field.data_type());
             refused(
                 &found.name,
-                &format!("column {column} is {data_type}, which has no counterpart; cast it"),
+                &format!("column {column} is {data_type}, which cannot be exported; cast it"),
             )
         })
     };
@@ -202,24 +202,24 @@ fn source(
         other => {
             let shown = other.shown();
             return Err(refused(&format!(
-                "{shown} cannot be read again from an offset; write it to a file before"
+                "{shown} cannot be reread from an offset; write it to a file first"
             )));
         }
     };
     let (format, separator, header) = match &source.format {
         RecordFormat::Csv { separator, header } => ("csv", Some(char::from(*separator)), *header),
         RecordFormat::Json => ("json", None, false),
-        _ => return Err(refused("only the formats csv and json have a counterpart")),
+        _ => return Err(refused("only the formats csv and json can be exported")),
     };
     if source.overload != Overload::Wait {
-        return Err(refused("overload = \"shed\" has no counterpart; remove it"));
+        return Err(refused("overload = \"shed\" cannot be exported; remove it"));
     }
     let clock = source.event_time.as_ref().filter(|_| layout.time.is_some());
     if clock.is_some_and(|time| time.late != Late::Drop) {
-        return Err(refused("late = \"allow\" has no counterpart; remove it"));
+        return Err(refused("late = \"allow\" cannot be exported; remove it"));
     }
     if clock.is_some_and(|time| time.idle_ns.is_some()) {
-        return Err(refused("idle has no counterpart; remove it"));
+        return Err(refused("idle cannot be exported; remove it"));
     }
     let field = |(index, field): (usize, &arrow_schema::FieldRef)| {
         let known = layout.columns.iter().position(|&column| column == index);
@@ -278,7 +278,7 @@ fn step(plan: &Plan, node: usize) -> Result<Task, Error> {
                 Some(Window::Tumbling { size_ns }) => Span::Tumbling { size_ns },
                 Some(Window::Session { gap_ns }) => Span::Session { gap_ns },
                 Some(Window::Sliding { .. }) => {
-                    return without("sliding windows have no counterpart; use tumbling ones");
+                    return without("sliding windows cannot be exported; use tumbling ones");
                 }
             };
             let keys = keys.iter().map(tree).collect::<Result<Vec<Tree>, _>>()?;
@@ -303,16 +303,16 @@ fn step(plan: &Plan, node: usize) -> Result<Task, Error> {
             };
             Task::Join { keys: cells(keys), columns: cells(columns), within_ns: *within_ns }
         }
-        Bound::Top { .. } => return without("top has no counterpart; remove it"),
-        Bound::Distinct { .. } => return without("distinct has no counterpart; use an aggregate"),
-        Bound::Lookup { .. } => return without("lookup has no counterpart; remove it"),
-        Bound::Append => return without("append has no counterpart; use a sink"),
+        Bound::Top { .. } => return without("top cannot be exported; remove it"),
+        Bound::Distinct { .. } => return without("distinct cannot be exported; use an aggregate"),
+        Bound::Lookup { .. } => return without("lookup cannot be exported; remove it"),
+        Bound::Append => return without("append cannot be exported; use a sink"),
         Bound::Source | Bound::Sink => unreachable!("the node is a step"),
     })
 }
 
 /// Why a key is refused: engines do not agree which floats are equal.
-const FLOAT_KEY: &str = "a key that is a float has no counterpart; cast it";
+const FLOAT_KEY: &str = "a floating-point key cannot be exported; cast it";
 
 /// Returns an expression that is a cell.
 fn cell(cell: usize) -> Tree {
@@ -332,11 +332,11 @@ fn aggregate_call(
         Function::Min => "min",
         Function::Max => "max",
         Function::CountDistinct => {
-            return Err(refused(name, "count(distinct …) has no counterpart; remove it"));
+            return Err(refused(name, "count(distinct …) cannot be exported; remove it"));
         }
     };
     let data_type = type_name(&call.data_type).ok_or_else(|| {
-        refused(name, &format!("{} is {}, which has no counterpart; cast it", call.name, call.data_type))
+        refused(name, &format!("{} is {}, which cannot be exported; cast it", call.name, call.data_type))
     })?;
     Ok(Call { function, argument: call.argument.as_ref().map(tree).transpose()?, data_type })
 }
@@ -350,7 +350,7 @@ fn sink(plan: &Plan, node: usize, sink: &SinkSpec, state: Option<&[u8]>, base: &
         other => return Err(refused(&format!("{} is not a file; write to one", other.shown()))),
     };
     if sink.format != OutputFormat::Json {
-        return Err(refused("only the format json has a counterpart"));
+        return Err(refused("only the format json can be exported"));
     }
     let saved = state.map(SavedOutput::load).transpose().map_err(|error| refused(&error.to_string()))?;
     let columns = types(plan, node)?.into_iter().zip(found.schema.fields());

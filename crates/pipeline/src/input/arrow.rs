@@ -121,7 +121,7 @@ impl<R: Read> FileAsStream<R> {
 
 impl<R: Read> FileAsStream<R> {
     /// Reads the next bytes to look at.
-    fn look(&mut self) -> std::io::Result<()> {
+    fn peek(&mut self) -> std::io::Result<()> {
         (&mut self.input).take(MAGIC_BYTES as u64).read_to_end(&mut self.begin).map(drop)
     }
 
@@ -145,10 +145,10 @@ impl<R: Read> Read for FileAsStream<R> {
     fn read(&mut self, space: &mut [u8]) -> std::io::Result<usize> {
         if !self.is_begun {
             self.is_begun = true;
-            self.look()?;
+            self.peek()?;
             if self.begin.starts_with(FILE_MAGIC) {
                 self.begin.clear();
-                self.look()?;
+                self.peek()?;
             }
             self.check()?;
         }

@@ -34,7 +34,7 @@ impl ExtentMap {
     }
 
     /// Returns the position in its file of a byte that the tail gave, or of the next one; none before there is a
-    /// file. Earlier bytes will not be asked for.
+    /// file. Earlier bytes will not be read again.
     pub(crate) fn position(&self, at: u64) -> Option<FilePosition> {
         let mut extents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while extents.get(1).is_some_and(|next| next.start <= at) {

@@ -20,11 +20,11 @@ use crate::Error;
 use crate::control::Control;
 use crate::spec::{Address, Origin};
 
-/// Time after which a thread that waits for a socket looks whether it is to end.
-const SOCKET_LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// Time after which a thread that waits for a socket checks whether to end.
+const SOCKET_POLL_PERIOD: Duration = Duration::from_millis(100);
 
-/// Time between two looks for a new connection: 40 looks a second take less than 0.1 % of a core.
-const ACCEPT_LOOK_PERIOD: Duration = Duration::from_millis(25);
+/// Time between two polls for a new connection: 40 polls a second take less than 0.1 % of a core.
+const ACCEPT_POLL_PERIOD: Duration = Duration::from_millis(25);
 
 /// Connections to a listening source at the same time: each has a thread.
 const CONNECTIONS_MAX: usize = 64;
@@ -125,12 +125,12 @@ fn connect(address: &Address) -> io::Result<Input> {
     Ok(match address {
         Address::Tcp(address) => {
             let stream = TcpStream::connect(address)?;
-            stream.set_read_timeout(Some(SOCKET_LOOK_PERIOD))?;
+            stream.set_read_timeout(Some(SOCKET_POLL_PERIOD))?;
             Box::new(stream)
         }
         Address::Unix(path) => {
             let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(SOCKET_LOOK_PERIOD))?;
+            stream.set_read_timeout(Some(SOCKET_POLL_PERIOD))?;
             Box::new(stream)
         }
     })
@@ -164,12 +164,12 @@ impl Listener {
         let accepted = match self {
             Listener::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(false)?;
-                stream.set_read_timeout(Some(SOCKET_LOOK_PERIOD))?;
+                stream.set_read_timeout(Some(SOCKET_POLL_PERIOD))?;
                 Ok(Box::new(stream) as Input)
             }),
             Listener::Unix(listener, _) => listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(false)?;
-                stream.set_read_timeout(Some(SOCKET_LOOK_PERIOD))?;
+                stream.set_read_timeout(Some(SOCKET_POLL_PERIOD))?;
                 Ok(Box::new(stream) as Input)
             }),
         };
@@ -241,7 +241,7 @@ fn listen(
                     });
                     readers.extend(reader);
                 }
-                Ok(None) => std::thread::sleep(ACCEPT_LOOK_PERIOD),
+                Ok(None) => std::thread::sleep(ACCEPT_POLL_PERIOD),
                 Err(error) => return sender.end(Err(named.error("accept a connection at", error))),
             }
         }

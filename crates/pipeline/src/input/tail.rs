@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::extent::ExtentMap;
 use crate::control::Control;
 
-/// Time between two looks at a file that has not grown: 50 looks a second take 0.05 % of a core.
-const LOOK_PERIOD: Duration = Duration::from_millis(20);
+/// Time between two polls of a file that has not grown: 50 polls a second take 0.05 % of a core.
+const TAIL_POLL_PERIOD: Duration = Duration::from_millis(20);
 
-/// Looks without growth after which the name is checked for another file: a rotation is noticed in half a second.
-const CHECK_LOOKS: u32 = 10;
+/// Polls without growth after which the name is checked for another file: a rotation is noticed in half a second.
+const ROTATION_CHECK_POLLS: u32 = 10;
 
 /// A reader that waits for more at the end of its file, until the pipeline stops.
 pub(super) struct Tail {
@@ -157,7 +157,7 @@ impl Read for Tail {
         }
         while !self.control.is_stopped() {
             let mut read = self.read_now(space)?;
-            if read == 0 && (self.looks.is_multiple_of(CHECK_LOOKS) || self.file.is_none()) {
+            if read == 0 && (self.looks.is_multiple_of(ROTATION_CHECK_POLLS) || self.file.is_none()) {
                 read = self.follow(space)?;
             }
             if read > 0 {
@@ -166,7 +166,7 @@ impl Read for Tail {
                 return Ok(read);
             }
             self.looks += 1;
-            std::thread::sleep(LOOK_PERIOD);
+            std::thread::sleep(TAIL_POLL_PERIOD);
         }
         Ok(0)
     }

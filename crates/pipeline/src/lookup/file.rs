@@ -122,7 +122,7 @@ impl FileTable {
             let file = Arc::new(opened.map_err(|error| named.error("open", io::Error::from(error)))?);
             return Ok(FileTable { index, seed, keys, form, file, length_max, access, named });
         }
-        Err(spec.path.error("several keys have one hash with every seed; write table = \"memory\""))
+        Err(spec.path.error("several keys have the same hash with every seed; write table = \"memory\""))
     }
 
     /// Opens the file for reads at random places; `ready` is called when some have ended.

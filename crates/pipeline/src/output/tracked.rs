@@ -106,7 +106,7 @@ impl TrackedFile {
         self.written.as_ref().map(of)
     }
 
-    /// Cuts it off at the begin of what is to be written, once; ends a last line that was cut off.
+    /// Truncates it where writing is to begin, once; terminates a last line that was cut off.
     ///
     /// # Errors
     /// If it cannot be changed.
@@ -201,7 +201,7 @@ fn check_content(file: &File, path: &Path, expected: Extent) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "{} has other content than at the snapshot, such as that of another run; restore it, or start from the beginning",
+        "{} has different content than at the snapshot, such as that of another run; restore it, or start from the beginning",
         path.display()
     )))
 }

@@ -73,7 +73,7 @@ fn input_of(
 fn check_consumers(nodes: &[Node], sources: &[SourceSpec], steps: &[StepSpec]) -> Result<(), Error> {
     let is_taken = |node: usize| nodes.iter().any(|other| other.inputs.contains(&node));
     let problem =
-        |name: &str| format!("no step or sink takes its rows; write input = \"{name}\" in one, or remove it");
+        |name: &str| format!("no step or sink uses its rows; write input = \"{name}\" in one, or remove it");
     if let Some(source) = (0..sources.len()).find(|&node| !is_taken(node)) {
         return Err(sources[source].place.error(problem(&sources[source].name)));
     }

@@ -1,4 +1,7 @@
-//! Which columns the rows of each node have.
+//! Column pruning: the columns that the rows of each node carry.
+//!
+//! A row has one cell for each column that a later node uses, so that unused columns are neither parsed nor copied. The
+//! search for used columns goes from the sinks to the sources.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +12,25 @@ use crate::Error;
 use crate::row::is_supported;
 use crate::spec::{SinkSpec, SourceSpec, StepSpec, Target};
 
-/// The cells of rows.
+/// The cells of a node's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// For each cell the column of the schema.
+    /// The column of the schema that each cell holds.
     pub(crate) columns: Vec<usize>,
     /// The event time, if a later step needs it.
     pub(crate) time: Option<TimeCell>,
 }
 
-/// The cell of event times: one of a column, or one after them.
+/// The cell that holds the event time: that of a column, or an additional one after the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeCell {
     pub(crate) cell: usize,
-    /// Nanoseconds of its unit.
+    /// The unit of the cell's number, in nanoseconds.
     pub(crate) unit_ns: u64,
 }
 
 impl Layout {
-    /// Cells of these columns.
+    /// Makes a layout of these columns.
     fn of(columns: impl IntoIterator<Item = usize>) -> Layout {
         Layout { columns: columns.into_iter().collect(), time: None }
     }
@@ -49,7 +52,7 @@ impl Layout {
 /// Returns the layouts of all nodes.
 ///
 /// # Errors
-/// If a used column has a type that rows do not have.
+/// If a used column has a type that cells do not support.
 pub(super) fn layouts(
     nodes: &[Node],
     sources: &[SourceSpec],
@@ -79,7 +82,7 @@ pub(super) fn layouts(
             if !is_supported(field.data_type()) {
                 let place = place_of(index, sources, steps, sinks);
                 return Err(place.error(format!(
-                    "column {} is {}, which rows of a stream do not have; exclude or cast it",
+                    "column {} is {}, which pipelines do not support; exclude or cast it",
                     field.name(),
                     field.data_type()
                 )));
@@ -90,6 +93,7 @@ pub(super) fn layouts(
     Ok(layouts)
 }
 
+/// Returns where the node stands in the pipeline's file, for errors.
 fn place_of(
     node: usize,
     sources: &[SourceSpec],
@@ -105,7 +109,7 @@ fn place_of(
     }
 }
 
-/// For each node the columns of its output that are used, and whether a later step needs the event time.
+/// Returns for each node the columns of its output that later nodes use, and whether one of them needs the event time.
 fn used_columns(nodes: &[Node], sinks: &[SinkSpec]) -> (Vec<BTreeSet<usize>>, Vec<bool>) {
     let mut used: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); nodes.len()];
     let mut needs_time = vec![false; nodes.len()];

@@ -47,9 +47,7 @@ pub(super) fn bind(step: &StepSpec, input: usize, names: &Names<'_>, nodes: &[No
         Op::Top { k, by, per, window } => {
             let window = timed(window.as_ref(), time)?;
             if let Some(Window::Session { .. }) = window {
-                return Err(step
-                    .name
-                    .error("the highest rows of sessions are not supported; use tumbling windows"));
+                return Err(step.name.error("top does not support session windows; use tumbling windows"));
             }
             let score = at(by, Expression::parse(&by.value, &schema))?;
             let keys = per.as_ref().map(|per| at(per, Projection::parse(&per.value, &schema))).transpose()?;
@@ -69,7 +67,9 @@ pub(super) fn bind(step: &StepSpec, input: usize, names: &Names<'_>, nodes: &[No
                 None => None,
                 Some(Window::Tumbling { size_ns }) => Some(size_ns),
                 Some(_) => {
-                    return Err(step.name.error("distinct has tumbling windows only; write tumbling:1min"));
+                    return Err(step
+                        .name
+                        .error("distinct supports only tumbling windows; write tumbling:1min"));
                 }
             };
             let keys = match by {
@@ -109,7 +109,8 @@ fn check_key(step: &StepSpec, bound: &Bound) -> Result<(), Error> {
     match keys.iter().all(|key| key.as_column().is_some()) {
         true => Ok(()),
         false => {
-            Err(replicas.error("the key is computed; compute it in a select before, and name the column"))
+            Err(replicas
+                .error("the key must be a column; compute it in an earlier select, and name that column"))
         }
     }
 }

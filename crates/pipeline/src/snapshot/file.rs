@@ -1,7 +1,7 @@
 //! A snapshot as a file: a stream of Arrow IPC with a row for each operator, then a checksum.
 //!
 //! ```text
-//! columns   operator: Utf8, kind: Utf8, worker: UInt64 (null if not known), state: LargeBinary
+//! columns   operator: Utf8, kind: Utf8, worker: UInt64 (null if unknown), state: LargeBinary
 //! metadata  sakiyomi.version, .epoch, .pipeline, .clock_ns, .definition
 //! end       CRC-32 of all before it, 4 bytes, little-endian; "SAKISNAP"
 //! ```
@@ -159,7 +159,7 @@ fn decode(from: impl Read) -> Result<(Snapshot, Vec<String>), String> {
     let schema = reader.schema();
     let metadata = |key: &str| {
         let text = schema.metadata().get(key);
-        text.ok_or_else(|| format!("its metadata lack {key}"))
+        text.ok_or_else(|| format!("its metadata lacks {key}"))
     };
     let number = |key: &str| {
         metadata(key)?.parse::<u64>().map_err(|_| format!("{key} of its metadata is not a number"))
@@ -207,10 +207,12 @@ fn difference(saved: &[String], own: &[String]) -> Option<String> {
     let missing = |of: &'_ [String], from: &'_ [String]| of.iter().find(|line| !from.contains(line)).cloned();
     match (missing(saved, own), missing(own, saved)) {
         (Some(was), Some(is)) => {
-            Some(format!("it is of a pipeline with {was}, and this one has {is}; {rest}"))
+            Some(format!("it was written by a pipeline with {was}, and this one has {is}; {rest}"))
         }
-        (Some(was), None) => Some(format!("it is of a pipeline with {was}, which this one lacks; {rest}")),
-        (None, Some(is)) => Some(format!("it is of a pipeline without {is}; {rest}")),
+        (Some(was), None) => {
+            Some(format!("it was written by a pipeline with {was}, which this one lacks; {rest}"))
+        }
+        (None, Some(is)) => Some(format!("it was written by a pipeline without {is}; {rest}")),
         (None, None) => None,
     }
 }

@@ -79,7 +79,7 @@ impl Mark {
         if has(0, self.head) && tail_at.is_some_and(|at| has(at, self.tail)) {
             return Ok(());
         }
-        Err(format!("{shown} has other content than at the snapshot"))
+        Err(format!("{shown} has different content than at the snapshot"))
     }
 }
 
@@ -121,9 +121,12 @@ mod tests {
         for at in [0, COMPARED_BYTES - 1, position - COMPARED_BYTES, position - 1] {
             let mut other = text.clone();
             other[at] ^= 1;
-            assert!(check(&other).unwrap_err().ends_with("has other content than at the snapshot"), "{at}");
+            assert!(
+                check(&other).unwrap_err().ends_with("has different content than at the snapshot"),
+                "{at}"
+            );
         }
-        assert!(check(&text[1..]).unwrap_err().contains("other content"));
+        assert!(check(&text[1..]).unwrap_err().contains("different content"));
         let short = check(&text[..position - 1]).unwrap_err();
         assert!(short.ends_with("has 19999 bytes, and 20000 had been read at the snapshot"), "{short}");
         assert!(mark.check(&scratch.path("none"), Some(1)).unwrap_err().contains("cannot read"));

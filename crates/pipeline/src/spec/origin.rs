@@ -1,4 +1,4 @@
-//! Where records come from and go to.
+//! Origins and targets of records.
 
 use std::path::PathBuf;
 

@@ -179,7 +179,9 @@ fn read_format(name: &str, table: &Table<'_>, origin: &Origin) -> Result<(Record
                     schema.fields().iter().map(|field| (**field).clone()).collect(),
                 ));
             }
-            needs_columns("{ name = \"text\", size = \"int64\" }; only a file tells its columns beforehand")?;
+            needs_columns(
+                "{ name = \"text\", size = \"int64\" }; only the columns of a file are known in advance",
+            )?;
             Ok((RecordFormat::Arrow, declared()))
         }
         format => {
@@ -201,11 +203,11 @@ fn read_format(name: &str, table: &Table<'_>, origin: &Origin) -> Result<(Record
 fn no_header(origin: &Origin) -> Option<&'static str> {
     match origin {
         Origin::Tail { .. } => Some(
-            "a tail begins behind the header, or meets another one after a rotation; \
+            "a tail starts after the header, or meets another one after a rotation; \
              name the columns in `fields`, with header = false",
         ),
         Origin::Socket { listen: true, .. } => Some(
-            "a source reads one header, and each connection would bring its own; \
+            "a source reads one header, and each connection would send its own; \
              name the columns in `fields`, with header = false",
         ),
         _ => None,
@@ -220,7 +222,7 @@ fn read_lines(
     let (parse, split) = (table.text("parse")?, table.text("split")?);
     match (parse, split) {
         (Some(_), Some(split)) => {
-            Err(split.error("a line is read by `parse` or by `split`; remove one of them"))
+            Err(split.error("`parse` and `split` exclude each other; remove one of them"))
         }
         (Some(parse), None) => {
             let regex =

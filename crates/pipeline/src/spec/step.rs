@@ -181,7 +181,7 @@ impl StepSpec {
             _ => true,
         };
         if !has_key {
-            let problem = "rows are divided by a key, and the step has none; an aggregate has one in `by`, a top in `per`";
+            let problem = "replicas divide the rows by a key, and this step has none; set `by` of an aggregate, or `per` of a top";
             return Err(replicas.error(problem));
         }
         if replicas.value > REPLICAS_MAX {

@@ -16,7 +16,7 @@ pub(crate) struct Lookup {
     key: Vec<u8>,
 }
 
-/// How the row of a table is found for a row, and what is made of both.
+/// The look-up of a table's row for a row, and the combination of both.
 pub(crate) struct Columns {
     /// Cells of the key.
     keys: Vec<usize>,

@@ -112,7 +112,7 @@ pub(crate) fn top(
     let (size_ns, step_ns) = match window {
         Some(Window::Tumbling { size_ns }) => (size_ns, size_ns),
         Some(Window::Sliding { size_ns, step_ns }) => (size_ns, step_ns),
-        Some(Window::Session { .. }) => panic!("the highest rows of sessions are refused"),
+        Some(Window::Session { .. }) => panic!("session windows are refused for top"),
         None => (u64::MAX, u64::MAX),
     };
     keyed::then(input, name, division, || {

@@ -40,19 +40,19 @@ fn an_operator_without_counterpart_is_refused_by_its_name() {
     let step = |step: &str| format!("{EVENTS}[[step]]\n{step}\n{SINK}");
     let source = |source: &str| format!("[source.s]\n{source}\n{SINK}");
     let cases = [
-        (step("op = 'top'\nname = 'best'\nk = 3\nby = 'x'"), "best: top has no counterpart"),
-        (step("op = 'distinct'\nby = 'k'"), "distinct: distinct has no counterpart"),
-        (step("op = 'append'\nfile = 'a.json'"), "append: append has no counterpart"),
+        (step("op = 'top'\nname = 'best'\nk = 3\nby = 'x'"), "best: top cannot be exported"),
+        (step("op = 'distinct'\nby = 'k'"), "distinct: distinct cannot be exported"),
+        (step("op = 'append'\nfile = 'a.json'"), "append: append cannot be exported"),
         (
             step("op = 'aggregate'\nwindow = 'sliding:2s,1s'\ncompute = 'count(*) AS n'"),
-            "aggregate: sliding windows have no counterpart",
+            "aggregate: sliding windows cannot be exported",
         ),
         (
             step("op = 'aggregate'\ncompute = 'count(distinct k) AS n'"),
-            "aggregate: count(distinct …) has no counterpart",
+            "aggregate: count(distinct …) cannot be exported",
         ),
-        (step("op = 'aggregate'\nby = 'x / 1e0'\ncompute = 'count(*) AS n'"), "a key that is a float"),
-        (step("op = 'filter'\nwhere = \"k ilike 'a'\""), "filter: k ILIKE 'a' has no counterpart"),
+        (step("op = 'aggregate'\nby = 'x / 1e0'\ncompute = 'count(*) AS n'"), "a floating-point key"),
+        (step("op = 'filter'\nwhere = \"k ilike 'a'\""), "filter: k ILIKE 'a' cannot be exported"),
         (
             step("op = 'filter'\nwhere = 'n > 1'").replace("int8", "uint64"),
             "source.events: column n is UInt64",

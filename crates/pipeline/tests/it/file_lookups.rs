@@ -170,7 +170,7 @@ fn keys_that_do_not_fit_are_refused() {
         ),
         (&csv, "table = \"file\"\nmethod = \"preads\"", "`preads` is not a method"),
         (&csv, "table = \"disk\"", "\"disk\" is unknown"),
-        (&twice, "table = \"file\"", "two rows have the key Text(\"a\"); a look-up needs one"),
+        (&twice, "table = \"file\"", "two rows have the key Text(\"a\"); a look-up needs unique keys"),
         (&long, "table = \"file\"", "look-ups in the file read 1048576 at most; write table = \"memory\""),
         (&arrow, "table = \"file\"\ndirect = true\n", "write the table as CSV"),
     ] {

@@ -54,7 +54,7 @@ fn a_table_that_does_not_fit_is_refused() {
     let scratch = Scratch::new("pipeline_lookup_refused");
     let twice = scratch.file("twice.csv", "ip,a\nx,1\nx,2\n");
     let cases = [
-        (&twice, "on = \"ip = ip\"", "two rows have the key Text(\"x\"); a look-up needs one"),
+        (&twice, "on = \"ip = ip\"", "two rows have the key Text(\"x\"); a look-up needs unique keys"),
         (&twice, "on = \"ip = pi\"", "no column is named pi; the columns are ip, a"),
         (&twice, "on = \"n = ip\"", "n is Int64 and ip is Utf8; cast one of them in a select before"),
         (&twice, "on = \"ip = ip\"\ncolumns = { b = \"int64\" }", "has no column b; it has ip, a"),
@@ -81,6 +81,7 @@ fn a_table_with_columns_that_rows_do_not_have_is_refused() {
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
     let error = refused(&description(&file, "on = \"ip = raw\""));
-    let expected = format!("step.0.file: column raw of {} is Binary, which rows of a stream", file.display());
+    let expected =
+        format!("step.0.file: column raw of {} is Binary, which pipelines do not support", file.display());
     assert!(error.contains(&expected), "{error}");
 }

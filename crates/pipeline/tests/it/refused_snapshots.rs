@@ -100,7 +100,7 @@ fn a_snapshot_of_another_pipeline_is_refused_and_one_of_the_same_written_otherwi
         pipeline.read_snapshot(&file).map_err(|error| error.to_string())
     };
     let other = read(&description(&scratch, "n > 0")).unwrap_err();
-    let reason = "it is of a pipeline with step.filter.where = \"n >= 0\", and this one has step.filter.where = \"n > 0\"; \
+    let reason = "it was written by a pipeline with step.filter.where = \"n >= 0\", and this one has step.filter.where = \"n > 0\"; \
                   resume with the unchanged pipeline, or start from the beginning";
     assert!(other.ends_with(reason), "{other}");
     let lacks = read(&description(&scratch, "n >= 0").replace("append = true\n", "")).unwrap_err();
@@ -141,7 +141,7 @@ fn files_that_were_changed_since_the_snapshot_are_refused_in_a_sentence_and_left
     let short = refused_after(|scratch| edit(&scratch.path("in.csv"), |bytes| bytes.truncate(100)));
     assert!(short.starts_with(&format!("{source}has 100 bytes, and ")) && short.ends_with(rest), "{short}");
     let other = refused_after(|scratch| edit(&scratch.path("in.csv"), |bytes| bytes[0] = b'7'));
-    assert_eq!(other, format!("{source}has other content than at the snapshot{rest}"));
+    assert_eq!(other, format!("{source}has different content than at the snapshot{rest}"));
     let gone = refused_after(|scratch| fs::remove_file(scratch.path("in.csv")).unwrap());
     assert!(gone.contains("source.in: cannot open /in.csv: "), "{gone}");
     let all = refused_after(|scratch| edit(&scratch.path("all.txt"), |bytes| bytes.truncate(10)));
@@ -157,7 +157,7 @@ fn files_that_were_changed_since_the_snapshot_are_refused_in_a_sentence_and_left
         ("whole.csv.partial", "sink.whole: cannot open /whole.csv: /whole.csv.partial"),
     ] {
         let other = refused_after(|scratch| edit(&scratch.path(name), |bytes| bytes[5] ^= 1));
-        let rest = " has other content than at the snapshot, such as that of another run; restore it, or start from the beginning";
+        let rest = " has different content than at the snapshot, such as that of another run; restore it, or start from the beginning";
         assert_eq!(other, format!("{sentence}{rest}"));
     }
 }
@@ -175,7 +175,7 @@ fn the_partial_file_of_another_run_is_refused_and_left_as_it_is() {
         fs::rename(scratch.path("first.csv"), scratch.path("in.csv")).unwrap();
         fs::rename(scratch.path("first.txt"), scratch.path("all.txt")).unwrap();
     });
-    let reason = "/whole.csv.partial has other content than at the snapshot, such as that of another run";
+    let reason = "/whole.csv.partial has different content than at the snapshot, such as that of another run";
     assert!(refused.starts_with(&format!("sink.whole: cannot open /whole.csv: {reason}")), "{refused}");
 }
 

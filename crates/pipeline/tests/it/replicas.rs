@@ -112,7 +112,7 @@ fn replicas_of_steps_without_a_key_are_refused() {
         "op = \"top\"\nk = 3\nby = \"value\"\nreplicas = 2",
     ] {
         let error = with(step);
-        assert!(error.contains("replicas") && error.contains("the step has none"), "{error}");
+        assert!(error.contains("replicas") && error.contains("this step has none"), "{error}");
     }
     let filter = with("op = \"filter\"\nwhere = \"key = 1\"\nreplicas = 2");
     assert!(filter.contains("replicas: unknown key"), "{filter}");

@@ -54,8 +54,8 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (asked, missing) = (self.asked_per_s, self.missing_per_s());
         let found = match self.optimality {
-            Optimality::Exact => "no plan holds",
-            Optimality::Heuristic => "no plan was found that holds",
+            Optimality::Exact => "no plan sustains",
+            Optimality::Heuristic => "no plan was found that sustains",
         };
         write!(f, "{found} {asked:.0} tuples/s: short by {missing:.0}; ")?;
         match self.limit {
@@ -74,7 +74,7 @@ impl fmt::Display for Shortfall {
                 )
             }
             Limit::Cores(cores) => write!(f, "{cores} cores are too few: add cores"),
-            Limit::Pins => write!(f, "operators that stay on given cores leave no plan: let them move"),
+            Limit::Pins => write!(f, "no plan leaves the pinned operators on their cores: let them move"),
         }
     }
 }

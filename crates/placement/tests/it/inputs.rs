@@ -42,7 +42,7 @@ fn inconsistent_pipelines_are_refused() {
     assert!(refused(Pipeline::chain(operators(3), &[1.0])).contains("a chain of 3 operators"));
     assert!(refused(graph(vec![edge(0, 2), edge(2, 1)])).contains("from operator 2 to 1"));
     assert!(refused(graph(vec![edge(0, 1), edge(1, 7)])).contains("from operator 1 to 7"));
-    assert!(refused(graph(vec![edge(0, 1), edge(1, 2), edge(1, 2)])).contains("joined twice"));
+    assert!(refused(graph(vec![edge(0, 1), edge(1, 2), edge(1, 2)])).contains("two edges"));
     assert!(refused(graph(vec![edge(0, 2)])).contains("operator 1 receives no tuples"));
 }
 
@@ -69,7 +69,7 @@ fn invalid_placements_are_refused() {
     assert!(refused(diamond(&[(&[0, 1, 2, 3], &[4])])).contains("core 4"));
     assert!(refused(diamond(&[(&[0, 1, 2, 3], &[])])).contains("group 0"));
     assert!(refused(diamond(&[(&[0, 1, 2, 3], &[0, 1])])).contains("replicated"));
-    assert!(refused(diamond(&[(&[0, 3], &[0]), (&[1, 2], &[1])])).contains("circle"));
+    assert!(refused(diamond(&[(&[0, 3], &[0]), (&[1, 2], &[1])])).contains("cycle"));
 }
 
 #[test]

@@ -85,7 +85,9 @@ fn refused<T: Serialize + DeserializeOwned + Debug>(value: &T, pointer: &str, pa
 fn damaged_files_are_refused() {
     assert!(refused(&topology(), "/near/send_ns", Value::from(-1.0)).contains("cost of a hop in ns is -1"));
     assert!(refused(&topology(), "/cpus/1", Value::from(0)).contains("CPU number is 0"));
-    assert!(refused(&topology(), "/domain_cores/0", Value::from(0)).contains("each domain a core"));
+    assert!(
+        refused(&topology(), "/domain_cores/0", Value::from(0)).contains("each domain at least one core")
+    );
     assert!(refused(&pipeline(), "/edges/0/to", Value::from(9)).contains("edge from operator 0 to 9"));
     assert!(refused(&pipeline(), "/operators/0/service_ns", Value::from(0.0)).contains("service time"));
     assert!(refused(&table(), "/1/held_per_s", Value::from(1.0)).contains("highest rate of a plan"));

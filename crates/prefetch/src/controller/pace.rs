@@ -34,8 +34,8 @@ const CALM_ROUNDS_MAX: u32 = 1024;
 struct Mark {
     now: Nanos,
     at: u64,
-    ran: Nanos,
-    waited: Nanos,
+    cpu_time: Nanos,
+    io_wait: Nanos,
 }
 
 /// Conclusion from an observation.
@@ -116,17 +116,17 @@ impl Pace {
     }
 
     /// Starts reading ahead.
-    pub(super) fn begin(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) {
+    pub(super) fn begin(&mut self, now: Nanos, at: u64, cpu_time: Nanos, io_wait: Nanos) {
         self.limit = LIMIT_MIN_BYTES.min(self.most);
         (self.flat, self.calm, self.rate_before) = (0, 0, 0);
         (self.calm_wanted, self.before_decay) = (CALM_ROUNDS_MIN, None);
         self.longest_wait = Nanos::ZERO;
-        self.resume(now, at, ran, waited);
+        self.resume(now, at, cpu_time, io_wait);
     }
 
     /// Continues reading ahead after a trial, which is not repeated soon.
-    pub(super) fn resume(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) {
-        self.round = Mark { now, at, ran, waited };
+    pub(super) fn resume(&mut self, now: Nanos, at: u64, cpu_time: Nanos, io_wait: Nanos) {
+        self.round = Mark { now, at, cpu_time, io_wait };
         self.moved = self.round;
         self.flat = 0;
     }
@@ -139,10 +139,10 @@ impl Pace {
         (self.calm, self.before_decay) = (0, None);
     }
 
-    pub(super) fn see(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) -> Conclusion {
-        let mark = Mark { now, at, ran, waited };
+    pub(super) fn see(&mut self, now: Nanos, at: u64, cpu_time: Nanos, io_wait: Nanos) -> Conclusion {
+        let mark = Mark { now, at, cpu_time, io_wait };
         if at > self.moved.at {
-            self.longest_wait = self.longest_wait.max(waited.saturating_sub(self.moved.waited));
+            self.longest_wait = self.longest_wait.max(io_wait.saturating_sub(self.moved.io_wait));
             self.moved = mark;
         }
         if at.saturating_sub(self.round.at) < self.limit / 2 {
@@ -154,17 +154,17 @@ impl Pace {
     }
 
     fn end_round(&mut self, mark: Mark) -> Conclusion {
-        let Mark { now, at, ran, waited } = self.round;
+        let Mark { now, at, cpu_time, io_wait } = self.round;
         let (took, went) = (mark.now.saturating_sub(now), mark.at - at);
-        let waited = mark.waited.saturating_sub(waited).0;
+        let io_wait = mark.io_wait.saturating_sub(io_wait).0;
         let rate = rate(went, took);
-        self.learn_compute_rate(went, mark.ran.saturating_sub(ran));
-        if waited.saturating_mul(20) <= took.0 {
+        self.learn_compute_rate(went, mark.cpu_time.saturating_sub(cpu_time));
+        if io_wait.saturating_mul(20) <= took.0 {
             self.stay_calm();
             return Conclusion::GoOn;
         }
         self.calm = 0;
-        let half_busy = waited.saturating_mul(2) > took.0;
+        let half_busy = io_wait.saturating_mul(2) > took.0;
         let held = if mark.now < self.ceiling.1 { self.ceiling.0 } else { u64::MAX };
         let queue = if half_busy { amount(rate, Nanos(500_000_000)).max(LIMIT_MIN_BYTES) } else { u64::MAX };
         let most = self.most.min(held).min(queue);
@@ -183,7 +183,7 @@ impl Pace {
             return Conclusion::GoOn;
         }
         self.flat = self.flat.saturating_add(1);
-        let mostly_waits = u128::from(waited) * 100 > u128::from(took.0) * 85;
+        let mostly_waits = u128::from(io_wait) * 100 > u128::from(took.0) * 85;
         if self.flat >= FLAT_ROUNDS_MIN && mostly_waits && mark.now >= self.next_trial {
             self.next_trial = mark.now + self.trial_pause;
             self.trial_pause = Nanos(self.trial_pause.0.saturating_mul(2).min(300_000_000_000));
@@ -193,8 +193,8 @@ impl Pace {
     }
 
     /// Updates the compute rate, a moving mean over some four rounds.
-    fn learn_compute_rate(&mut self, went: u64, ran: Nanos) {
-        let now = rate(went, ran.max(Nanos(1_000)));
+    fn learn_compute_rate(&mut self, went: u64, cpu_time: Nanos) {
+        let now = rate(went, cpu_time.max(Nanos(1_000)));
         self.compute_rate = if self.compute_rate == 0 { now } else { self.compute_rate / 4 * 3 + now / 4 };
     }
 

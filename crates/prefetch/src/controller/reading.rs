@@ -39,8 +39,8 @@ pub(super) enum ReadingRequest {
 /// Times of the program so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct ProgramTimes {
-    ran: Nanos,
-    waited: Nanos,
+    cpu_time: Nanos,
+    io_wait: Nanos,
     read: Option<u64>,
 }
 
@@ -200,9 +200,11 @@ impl Reading {
     /// Processes an observation.
     pub(super) fn see(&mut self, now: Nanos, event: &Event) {
         match *event {
-            Event::Spent { ran, waited, read, .. } => self.spent = ProgramTimes { ran, waited, read },
-            Event::At { at, .. } => self.move_to(now, at),
-            Event::Waits { wants, window, .. } => {
+            Event::Times { cpu_time, io_wait, read, .. } => {
+                self.spent = ProgramTimes { cpu_time, io_wait, read }
+            }
+            Event::Position { at, .. } => self.move_to(now, at),
+            Event::Blocked { wants, window, .. } => {
                 let is_first = self.main == 0 && self.access.is_fresh();
                 let is_longer = LIMIT_MIN_BYTES >= 2 * window && self.size >= DISTANCE_MIN_BYTES;
                 self.waits_for_first = is_first && is_longer && wants >= FIRST_READ_MIN_BYTES;
@@ -222,8 +224,8 @@ impl Reading {
                     self.prefetch = self.main;
                 }
             }
-            Event::Found { ref range, cached, evicted, .. } => self.found(now, range, cached, evicted),
-            Event::Begun { .. } | Event::Ended { .. } | Event::Room { .. } => {}
+            Event::Residency { ref range, cached, evicted, .. } => self.found(now, range, cached, evicted),
+            Event::Opened { .. } | Event::Closed { .. } | Event::Memory { .. } => {}
         }
     }
 
@@ -267,8 +269,8 @@ impl Reading {
 
     /// Returns the percentage of the observation period in which the program waited.
     fn waited_percent(&self, now: Nanos) -> u64 {
-        let waited = self.spent.waited.saturating_sub(self.watch.1.waited).0;
-        waited.saturating_mul(100) / now.saturating_sub(self.watch.0).0.max(1)
+        let io_wait = self.spent.io_wait.saturating_sub(self.watch.1.io_wait).0;
+        io_wait.saturating_mul(100) / now.saturating_sub(self.watch.0).0.max(1)
     }
 
     fn found(&mut self, now: Nanos, range: &Range<u64>, cached: u64, evicted: u64) {
@@ -339,7 +341,7 @@ impl Reading {
         if !unknown && (fixed || waits && watched.0 > 0) {
             self.phase = Phase::Ahead;
             self.does_not_wait = false;
-            self.pace.begin(now, self.main, self.spent.ran, self.spent.waited);
+            self.pace.begin(now, self.main, self.spent.cpu_time, self.spent.io_wait);
         } else if watched >= WATCH_PERIOD {
             self.does_not_wait = !waits;
             self.begin_watch(now);
@@ -347,7 +349,7 @@ impl Reading {
     }
 
     fn keep_pace(&mut self, now: Nanos) {
-        match self.pace.see(now, self.main, self.spent.ran, self.spent.waited) {
+        match self.pace.see(now, self.main, self.spent.cpu_time, self.spent.io_wait) {
             Conclusion::GoOn => {}
             Conclusion::TryAlone { with } => self.phase = Phase::Probation { with, alone: None },
         }
@@ -377,7 +379,7 @@ impl Reading {
             self.begin_watch(now);
         } else {
             self.phase = Phase::Ahead;
-            self.pace.resume(now, self.main, self.spent.ran, self.spent.waited);
+            self.pace.resume(now, self.main, self.spent.cpu_time, self.spent.io_wait);
         }
     }
 

@@ -8,8 +8,8 @@ const ID: ReadingId = ReadingId(0);
 struct World {
     controller: Controller,
     now: Nanos,
-    ran: Nanos,
-    waited: Nanos,
+    cpu_time: Nanos,
+    io_wait: Nanos,
     at: u64,
     size: u64,
     fetched: Vec<Range<u64>>,
@@ -22,19 +22,19 @@ impl World {
         let mut world = World {
             controller: Controller::new(limit),
             now: Nanos::ZERO,
-            ran: Nanos::ZERO,
-            waited: Nanos::ZERO,
+            cpu_time: Nanos::ZERO,
+            io_wait: Nanos::ZERO,
             at: 0,
             size,
             fetched: Vec::new(),
             looks: 0,
             cached: false,
         };
-        world.tell(Event::Begun { id: ID, at: 0, size });
+        world.notify(Event::Opened { id: ID, at: 0, size });
         world
     }
 
-    fn tell(&mut self, event: Event) {
+    fn notify(&mut self, event: Event) {
         let mut todo = Vec::new();
         self.controller.on(self.now, event, &mut todo);
         for action in todo {
@@ -44,27 +44,27 @@ impl World {
                     self.fetched.push(range.clone());
                     Event::Fetched { id, range, done: true }
                 }
-                Action::Look { id, range } => {
+                Action::CheckResidency { id, range } => {
                     assert!(range.start < range.end && range.end <= self.size, "{range:?}");
                     self.looks += 1;
                     let known = self.fetched.iter().any(|fetched| fetched.contains(&range.start));
                     let cached = if self.cached || known { range.end - range.start } else { 0 };
-                    Event::Found { id, range, cached, evicted: 0 }
+                    Event::Residency { id, range, cached, evicted: 0 }
                 }
             };
-            self.tell(answer);
+            self.notify(answer);
         }
     }
 
     /// The program computes, waits, and is then found at a position.
-    fn go(&mut self, ran: u64, waited: u64, at: u64) {
-        self.ran += Nanos(ran);
-        self.waited += Nanos(waited);
-        self.now += Nanos(ran + waited);
+    fn go(&mut self, cpu_time: u64, io_wait: u64, at: u64) {
+        self.cpu_time += Nanos(cpu_time);
+        self.io_wait += Nanos(io_wait);
+        self.now += Nanos(cpu_time + io_wait);
         self.at = at;
         let read = Some(at);
-        self.tell(Event::Spent { id: ID, ran: self.ran, waited: self.waited, read });
-        self.tell(Event::At { id: ID, at });
+        self.notify(Event::Times { id: ID, cpu_time: self.cpu_time, io_wait: self.io_wait, read });
+        self.notify(Event::Position { id: ID, at });
     }
 
     fn state(&self) -> State {
@@ -99,11 +99,11 @@ fn a_step_is_at_most_the_limit() {
 /// The program sleeps in its first read for a while.
 fn waits_in_its_first_read(world: &mut World, id: ReadingId, wants: u64, window: u64) {
     world.now += Nanos(1_000_000);
-    world.waited += Nanos(1_000_000);
-    let (ran, waited) = (world.ran, world.waited);
-    world.tell(Event::Spent { id, ran, waited, read: Some(world.at) });
-    world.tell(Event::At { id, at: world.at });
-    world.tell(Event::Waits { id, wants, window });
+    world.io_wait += Nanos(1_000_000);
+    let (cpu_time, io_wait) = (world.cpu_time, world.io_wait);
+    world.notify(Event::Times { id, cpu_time, io_wait, read: Some(world.at) });
+    world.notify(Event::Position { id, at: world.at });
+    world.notify(Event::Blocked { id, wants, window });
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn nobody_else_is_begun_with_at_once() {
         assert!(world.fetched.is_empty(), "{wants} {window} {size} {at}");
     }
     let mut world = World::new(Limit::AUTO, 64 * MIB);
-    world.tell(Event::Room { bytes: 100 << 10 });
+    world.notify(Event::Memory { bytes: 100 << 10 });
     waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
     assert!(world.fetched.is_empty());
     let mut world = World::new(Limit::Fixed { limit: 4 * MIB, step: MIB }, 64 * MIB);
@@ -149,27 +149,27 @@ fn one_beginning_that_was_wrong_is_the_last_and_one_is_tried_at_a_time() {
         let mut world = World::new(Limit::AUTO, 64 * MIB);
         waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
         let at_the_same_time = ReadingId(7);
-        world.tell(Event::Begun { id: at_the_same_time, at: 0, size: 64 * MIB });
+        world.notify(Event::Opened { id: at_the_same_time, at: 0, size: 64 * MIB });
         waits_in_its_first_read(&mut world, at_the_same_time, 8 << 10, 128 << 10);
         assert_eq!(world.fetched.len(), 4);
         world.go(0, 0, read);
-        world.tell(Event::Ended { id: ID });
+        world.notify(Event::Closed { id: ID });
         let before = world.fetched.len();
         world.at = 0;
-        world.tell(Event::Begun { id: later, at: 0, size: 64 * MIB });
+        world.notify(Event::Opened { id: later, at: 0, size: 64 * MIB });
         waits_in_its_first_read(&mut world, later, 8 << 10, 128 << 10);
         assert_eq!(world.fetched.len() > before, may, "{read}");
     }
     // A seek elsewhere disproves the start, too.
     let mut world = World::new(Limit::AUTO, 64 * MIB);
     waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
-    world.ran += Nanos(1_000_000);
-    let (ran, waited) = (world.ran, world.waited);
-    world.tell(Event::Spent { id: ID, ran, waited, read: Some(8 << 10) });
-    world.tell(Event::At { id: ID, at: 60 * MIB });
+    world.cpu_time += Nanos(1_000_000);
+    let (cpu_time, io_wait) = (world.cpu_time, world.io_wait);
+    world.notify(Event::Times { id: ID, cpu_time, io_wait, read: Some(8 << 10) });
+    world.notify(Event::Position { id: ID, at: 60 * MIB });
     assert_eq!(world.controller.ahead(ID), Some(60 * MIB..60 * MIB));
     world.at = 0;
-    world.tell(Event::Begun { id: later, at: 0, size: 64 * MIB });
+    world.notify(Event::Opened { id: later, at: 0, size: 64 * MIB });
     let before = world.fetched.len();
     waits_in_its_first_read(&mut world, later, 8 << 10, 128 << 10);
     assert_eq!(world.fetched.len(), before);
@@ -211,11 +211,11 @@ fn who_skips_forward_is_not_sequential() {
     for step in 1..100u64 {
         let (read, at) = (step * 4096, step * MIB);
         world.now += Nanos(10_000_000);
-        world.waited += Nanos(9_000_000);
-        world.ran += Nanos(1_000_000);
-        let (ran, waited) = (world.ran, world.waited);
-        world.tell(Event::Spent { id: ID, ran, waited, read: Some(read) });
-        world.tell(Event::At { id: ID, at });
+        world.io_wait += Nanos(9_000_000);
+        world.cpu_time += Nanos(1_000_000);
+        let (cpu_time, io_wait) = (world.cpu_time, world.io_wait);
+        world.notify(Event::Times { id: ID, cpu_time, io_wait, read: Some(read) });
+        world.notify(Event::Position { id: ID, at });
     }
     assert_eq!((world.state(), world.fetched.len()), (State::Idle(Idle::NotSequential), 0));
 }
@@ -243,7 +243,7 @@ fn what_is_evicted_before_it_is_used_halves_the_distance() {
     assert!(before > MIB, "{before}");
     let range = world.controller.ahead(ID).unwrap();
     let length = range.end - range.start;
-    world.tell(Event::Found { id: ID, range, cached: length / 2, evicted: length / 2 });
+    world.notify(Event::Residency { id: ID, range, cached: length / 2, evicted: length / 2 });
     assert_eq!(world.controller.limit(ID).unwrap(), before / 2);
 }
 
@@ -263,36 +263,38 @@ fn a_file_that_is_ten_times_as_slow_to_read_is_left_alone_after_a_trial() {
 fn the_room_is_never_exceeded_and_is_shared() {
     let mut controller = Controller::new(Limit::Fixed { limit: 64 * MIB, step: MIB });
     let mut todo = Vec::new();
-    controller.on(Nanos::ZERO, Event::Room { bytes: 10 * MIB }, &mut todo);
+    controller.on(Nanos::ZERO, Event::Memory { bytes: 10 * MIB }, &mut todo);
     let ids: Vec<_> = (0..20).map(ReadingId).collect();
     for &id in &ids {
-        controller.on(Nanos::ZERO, Event::Begun { id, at: 0, size: 100 * MIB }, &mut todo);
+        controller.on(Nanos::ZERO, Event::Opened { id, at: 0, size: 100 * MIB }, &mut todo);
     }
     for step in 1..50u64 {
         for &id in &ids {
-            controller.on(Nanos(step * 1_000_000), Event::At { id, at: step * 4096 }, &mut todo);
+            controller.on(Nanos(step * 1_000_000), Event::Position { id, at: step * 4096 }, &mut todo);
             while let Some(action) = todo.pop() {
                 let answer = match action {
                     Action::Fetch { id, range } => Event::Fetched { id, range, done: true },
-                    Action::Look { id, range } => Event::Found { id, range, cached: 0, evicted: 0 },
+                    Action::CheckResidency { id, range } => {
+                        Event::Residency { id, range, cached: 0, evicted: 0 }
+                    }
                 };
                 controller.on(Nanos(step * 1_000_000), answer, &mut todo);
             }
-            assert!(controller.taken() <= 10 * MIB, "{}", controller.taken());
+            assert!(controller.memory_used() <= 10 * MIB, "{}", controller.memory_used());
         }
     }
     for id in ids {
-        controller.on(Nanos::SECOND, Event::Ended { id }, &mut todo);
+        controller.on(Nanos::SECOND, Event::Closed { id }, &mut todo);
     }
-    assert_eq!(controller.taken(), 0);
+    assert_eq!(controller.memory_used(), 0);
 }
 
 #[test]
 fn answers_that_come_after_the_end_are_passed_over() {
     let mut controller = Controller::new(Limit::AUTO);
     let mut todo = Vec::new();
-    controller.on(Nanos::ZERO, Event::Begun { id: ID, at: 0, size: 10 }, &mut todo);
-    controller.on(Nanos::ZERO, Event::Ended { id: ID }, &mut todo);
+    controller.on(Nanos::ZERO, Event::Opened { id: ID, at: 0, size: 10 }, &mut todo);
+    controller.on(Nanos::ZERO, Event::Closed { id: ID }, &mut todo);
     controller.on(Nanos::ZERO, Event::Fetched { id: ID, range: 0..10, done: true }, &mut todo);
     assert_eq!((controller.state(ID), controller.wake(ID)), (None, None));
 }
@@ -302,8 +304,8 @@ fn answers_that_come_after_the_end_are_passed_over() {
 enum Step {
     /// It computes, waits, and advances.
     Go {
-        ran: u64,
-        waited: u64,
+        cpu_time: u64,
+        io_wait: u64,
         by: u64,
     },
     Seek {
@@ -328,7 +330,8 @@ const SIZE: u64 = 256 * MIB;
 
 fn steps() -> impl Strategy<Value = Vec<(u32, Step)>> {
     let step = prop_oneof![
-        30 => (0..5_000_000u64, 0..50_000_000u64, 0..MIB).prop_map(|(ran, waited, by)| Step::Go { ran, waited, by }),
+        30 => (0..5_000_000u64, 0..50_000_000u64, 0..MIB)
+            .prop_map(|(cpu_time, io_wait, by)| Step::Go { cpu_time, io_wait, by }),
         30 => (0..200u64, any::<bool>(), 1..64u64).prop_map(|(_, cached, quick)| Step::Answer {
             done: true,
             cached: if cached { 64 } else { quick },
@@ -362,24 +365,25 @@ proptest! {
         let mut now = Nanos::ZERO;
         for (which, step) in steps {
             let id = ReadingId(which);
-            let Some((at, size, ran, waited)) = &mut readings[which as usize] else {
-                controller.on(now, Event::Begun { id, at: 0, size: SIZE }, &mut calls);
+            let Some((at, size, cpu_time, io_wait)) = &mut readings[which as usize] else {
+                controller.on(now, Event::Opened { id, at: 0, size: SIZE }, &mut calls);
                 readings[which as usize] = Some((0, SIZE, Nanos::ZERO, Nanos::ZERO));
                 // Outstanding calls of the previous reading with this identifier are not answered.
                 continue;
             };
             match step {
-                Step::Go { ran: on_core, waited: waiting, by } => {
+                Step::Go { cpu_time: on_core, io_wait: waiting, by } => {
                     now += Nanos(on_core + waiting);
-                    *ran += Nanos(on_core);
-                    *waited += Nanos(waiting);
+                    *cpu_time += Nanos(on_core);
+                    *io_wait += Nanos(waiting);
                     *at = (*at + by).min(*size);
-                    controller.on(now, Event::Spent { id, ran: *ran, waited: *waited, read: None }, &mut calls);
-                    controller.on(now, Event::At { id, at: *at }, &mut calls);
+                    let (cpu_time, io_wait) = (*cpu_time, *io_wait);
+                    controller.on(now, Event::Times { id, cpu_time, io_wait, read: None }, &mut calls);
+                    controller.on(now, Event::Position { id, at: *at }, &mut calls);
                 }
                 Step::Seek { to } => {
                     *at = to;
-                    controller.on(now, Event::At { id, at: to }, &mut calls);
+                    controller.on(now, Event::Position { id, at: to }, &mut calls);
                 }
                 Step::Resize { size: new } => {
                     *size = new;
@@ -390,19 +394,19 @@ proptest! {
                     let Some(call) = (!calls.is_empty()).then(|| calls.remove(0)) else { continue };
                     let event = match call {
                         Action::Fetch { id, range } => Event::Fetched { id, range, done },
-                        Action::Look { id, range } => {
+                        Action::CheckResidency { id, range } => {
                             let length = range.end - range.start;
                             let (cached, evicted) = (length / 64 * cached, length / 64 * evicted);
-                            Event::Found { id, range, cached, evicted }
+                            Event::Residency { id, range, cached, evicted }
                         }
                     };
                     controller.on(now, event, &mut calls);
                 }
-                Step::Room { bytes } => controller.on(now, Event::Room { bytes }, &mut calls),
+                Step::Room { bytes } => controller.on(now, Event::Memory { bytes }, &mut calls),
                 Step::End => {
-                    controller.on(now, Event::Ended { id }, &mut calls);
+                    controller.on(now, Event::Closed { id }, &mut calls);
                     calls.retain(|call| {
-                        let (Action::Fetch { id: of, .. } | Action::Look { id: of, .. }) = call;
+                        let (Action::Fetch { id: of, .. } | Action::CheckResidency { id: of, .. }) = call;
                         *of != id
                     });
                     readings[which as usize] = None;
@@ -416,9 +420,9 @@ proptest! {
             };
             prop_assert!(ahead.end - ahead.start <= allowed, "{:?} {} {:?}", ahead, allowed, controller.state(id));
             let taken: u64 = (0..3).filter_map(|id| controller.ahead(ReadingId(id))).map(|ahead| ahead.end - ahead.start).sum();
-            prop_assert_eq!(controller.taken(), taken);
+            prop_assert_eq!(controller.memory_used(), taken);
             for call in &calls {
-                let (Action::Fetch { range, .. } | Action::Look { range, .. }) = call;
+                let (Action::Fetch { range, .. } | Action::CheckResidency { range, .. }) = call;
                 prop_assert!(range.start < range.end, "{:?}", call);
             }
         }
@@ -431,10 +435,10 @@ fn all_of_a_long_read_is_fetched_within_the_budget_while_the_program_sleeps_in_i
     let long = |wants: u64, room: Option<u64>| {
         let mut world = World::new(Limit::AUTO, 100 * MEBIBYTE);
         if let Some(bytes) = room {
-            world.tell(Event::Room { bytes });
+            world.notify(Event::Memory { bytes });
         }
         world.go(0, 3_000_000, 0);
-        world.tell(Event::Waits { id: ID, wants, window: 128 << 10 });
+        world.notify(Event::Blocked { id: ID, wants, window: 128 << 10 });
         let fetched = world.fetched.iter().map(|range| range.end).max().unwrap_or(0);
         (world, fetched)
     };

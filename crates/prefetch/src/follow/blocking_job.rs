@@ -38,21 +38,21 @@ pub(super) struct BlockingJob {
 
 /// Operations that may block.
 pub(super) enum JobRequest {
-    /// Bring parts of files into the page cache.
+    /// Load parts of files into the page cache.
     Fetch {
         range: Range<u64>,
         pieces: Vec<Piece>,
-        /// Data that the kernel may have fetched by itself, to be examined before.
+        /// Data that the kernel may have prefetched itself, to be examined first.
         window: Option<Piece>,
         /// Number of accesses of this reading that have been timed.
         timed: Arc<AtomicU32>,
     },
     /// Wait until this byte, requested at that time, has arrived.
     Time { handle: Arc<Handle>, at: u64, since: Instant },
-    /// Bring a part of a file into the page cache and wait for it.
+    /// Load a part of a file into the page cache and wait for it.
     FetchPart { handle: Arc<Handle>, range: Range<u64> },
     /// Query the residency of parts of files.
-    Look { range: Range<u64>, pieces: Vec<Piece> },
+    CheckResidency { range: Range<u64>, pieces: Vec<Piece> },
     /// Determine the kernel's first read of a file, for a program that waits for it in a call of `wants` bytes.
     FirstWindow { beginning: Piece, wants: u64 },
     /// Open a file that will be needed, and determine its identity.
@@ -65,7 +65,7 @@ pub(super) enum JobRequest {
 pub(super) enum JobReply {
     Fetched {
         range: Range<u64>,
-        brought: FetchOutcome,
+        outcome: FetchOutcome,
         /// Cached bytes of the window that was to be examined; `None` if not reported.
         window: Option<u64>,
     },
@@ -122,13 +122,13 @@ impl Job for BlockingJob {
                 let is_wanted = timed.load(Ordering::Relaxed) < TIMED_ACCESSES;
                 let missing = if is_wanted { first_missing(&pieces) } else { None };
                 let since = Instant::now();
-                let brought = fetch(&pieces);
+                let outcome = fetch(&pieces);
                 // The next range need not wait for that.
-                if let Some((handle, at)) = missing.filter(|_| brought.bytes > 0) {
+                if let Some((handle, at)) = missing.filter(|_| outcome.bytes > 0) {
                     timed.fetch_add(1, Ordering::Relaxed);
                     next = Some(BlockingJob { id, order: JobRequest::Time { handle, at, since } });
                 }
-                JobReply::Fetched { range, brought, window }
+                JobReply::Fetched { range, outcome, window }
             }
             JobRequest::Time { handle, at, since } => {
                 let arrived = handle.await_byte(at);
@@ -136,10 +136,12 @@ impl Job for BlockingJob {
             }
             JobRequest::FetchPart { handle, range } => {
                 let since = Instant::now();
-                let outcome = handle.bring_and_wait(&range);
+                let outcome = handle.load_and_wait(&range);
                 JobReply::FetchedPart { length: range.end - range.start, outcome, took: since.elapsed() }
             }
-            JobRequest::Look { range, pieces } => JobReply::Found { range, found: look(&pieces) },
+            JobRequest::CheckResidency { range, pieces } => {
+                JobReply::Found { range, found: residency(&pieces) }
+            }
             JobRequest::FirstWindow { beginning: (handle, range), wants } => {
                 JobReply::FirstWindow { wants, found: handle.find(&range).map(|found| found.cached) }
             }
@@ -177,10 +179,10 @@ fn first_missing(pieces: &[Piece]) -> Option<(Arc<Handle>, u64)> {
 fn fetch(pieces: &[Piece]) -> FetchOutcome {
     let mut sum = FetchOutcome::default();
     for (handle, range) in pieces {
-        let brought =
-            if handle.is_read_instead() { read_side_by_side(handle, range) } else { handle.bring(range) };
-        sum.bytes += brought.bytes;
-        sum.done |= brought.done;
+        let outcome =
+            if handle.is_read_instead() { read_side_by_side(handle, range) } else { handle.load(range) };
+        sum.bytes += outcome.bytes;
+        sum.done |= outcome.done;
     }
     sum
 }
@@ -189,18 +191,18 @@ fn fetch(pieces: &[Piece]) -> FetchOutcome {
 fn read_side_by_side(handle: &Handle, range: &Range<u64>) -> FetchOutcome {
     let step = (range.end - range.start).div_ceil(READERS_PER_RANGE).next_multiple_of(4096).max(4096);
     let parts = (range.start..range.end).step_by(step as usize).map(|at| at..range.end.min(at + step));
-    let brought: Vec<FetchOutcome> = thread::scope(|scope| {
-        let threads: Vec<_> = parts.map(|part| scope.spawn(move || handle.bring(&part))).collect();
+    let outcome: Vec<FetchOutcome> = thread::scope(|scope| {
+        let threads: Vec<_> = parts.map(|part| scope.spawn(move || handle.load(&part))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
     });
     FetchOutcome {
-        bytes: brought.iter().map(|brought| brought.bytes).sum(),
-        done: brought.iter().all(|brought| brought.done),
+        bytes: outcome.iter().map(|outcome| outcome.bytes).sum(),
+        done: outcome.iter().all(|outcome| outcome.done),
     }
 }
 
 /// Returns the residency of pieces; `None` if it is not reported for any one of them.
-fn look(pieces: &[Piece]) -> Option<Found> {
+fn residency(pieces: &[Piece]) -> Option<Found> {
     let mut sum = Found { cached: 0, evicted: 0 };
     for (handle, range) in pieces.iter().filter(|(_, range)| !range.is_empty()) {
         let found = handle.find(range)?;

@@ -48,7 +48,7 @@ struct RecentDirectory {
     /// The file.
     file: Identity,
     /// The program's total waiting time when it opened the file.
-    waited: Nanos,
+    io_wait: Nanos,
 }
 
 impl Directories {
@@ -74,7 +74,7 @@ impl Directories {
     /// - A directory that the program holds open is traversed from its first file on; one step confirms an order.
     /// - Any other directory is traversed from its second file on, if the program waited for the first. Two steps, of
     ///   three files, must then confirm an order.
-    pub(super) fn visit(&mut self, path: &Path, file: Identity, waited: Nanos) -> Option<DirectoryScan> {
+    pub(super) fn visit(&mut self, path: &Path, file: Identity, io_wait: Nanos) -> Option<DirectoryScan> {
         /// Shorter waits for the first file do not show that the directory's files come from storage.
         const FIRST_FILE_WAIT_MIN: Nanos = Nanos(1_000_000);
         let directory = self.get(path);
@@ -86,9 +86,9 @@ impl Directories {
         if self.lately.len() == RECENT_DIRECTORIES_MAX {
             self.lately.remove(0);
         }
-        self.lately.push(RecentDirectory { path: path.to_owned(), file, waited });
+        self.lately.push(RecentDirectory { path: path.to_owned(), file, io_wait });
         let before = before.filter(|before| {
-            !before.file.is_same(&file) && waited.saturating_sub(before.waited) >= FIRST_FILE_WAIT_MIN
+            !before.file.is_same(&file) && io_wait.saturating_sub(before.io_wait) >= FIRST_FILE_WAIT_MIN
         })?;
         Some(DirectoryScan { directory, way: DirTraversal::unknown(2), files: vec![before.file, file] })
     }
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn who_waits_for_one_file_after_the_other_goes_through_their_directory() {
         let mut directories = Directories::default();
-        let mut come = |path: &str, inode, waited| {
-            let found = directories.visit(Path::new(path), file(inode), Nanos(waited * MILLISECOND));
+        let mut come = |path: &str, inode, io_wait| {
+            let found = directories.visit(Path::new(path), file(inode), Nanos(io_wait * MILLISECOND));
             found.map(|found| found.files.iter().map(|file| file.inode).collect::<Vec<_>>())
         };
         assert_eq!(come("/usr", 1, 0), None);

@@ -142,7 +142,7 @@ impl Follower {
                 // A process that was not followed has read the bytes in between.
                 reading.gone += left_at.map_or(0, |left_at| reading.offset().saturating_sub(left_at));
             }
-            None => self.look_anew(sharers, now),
+            None => self.rescan(sharers, now),
         }
         Some(())
     }
@@ -173,7 +173,7 @@ impl Follower {
     /// Ends a reading because a process has inherited its open file, and is assumed to be the one that reads it.
     /// Returns the other descriptors.
     fn take_over(&mut self, id: ReadingId, now: Nanos) -> Vec<Sharer> {
-        self.look_at(id, now);
+        self.poll_one(id, now);
         let Some(reading) = self.readings.get_mut(&id) else { return Vec::new() };
         let mut sharers = std::mem::take(&mut reading.sharers);
         sharers.extend(reading.descriptor());
@@ -183,7 +183,7 @@ impl Follower {
     }
 
     /// Reconsiders open files whose reading has ended, or whose follower has closed them.
-    pub(super) fn look_anew(&mut self, descriptors: Vec<Sharer>, now: Nanos) {
+    pub(super) fn rescan(&mut self, descriptors: Vec<Sharer>, now: Nanos) {
         for (number, file) in descriptors {
             if let Some(program) = self.programs.get_mut(&number) {
                 program.forget_file(file);
@@ -198,7 +198,7 @@ impl Follower {
         let had = |reading: &&Reading| reading.program == number && reading.has_open(file);
         let had: Vec<ReadingId> = self.readings.values().filter(had).map(|reading| reading.id).collect();
         for id in had {
-            self.look_at(id, now);
+            self.poll_one(id, now);
         }
         let of_it = |reading: &&mut Reading| reading.program == number;
         let mut own = self.readings.values_mut().filter(of_it);
@@ -207,7 +207,7 @@ impl Follower {
         }
         let program = self.programs.get_mut(&number)?;
         let descriptor = program.process.descriptor(file).ok()?;
-        let open = descriptor.look().ok()?;
+        let open = descriptor.query().ok()?;
         if open.writable {
             program.note_written(identity);
         }
@@ -217,7 +217,7 @@ impl Follower {
         }
         program.sample(now);
         let path = program.process.name_of(file).ok()?;
-        let word = program.named.find(&path, &identity);
+        let word = program.argv_files.find(&path, &identity);
         let parent = path.parent()?;
         let mut vacant = self.readings.values_mut().filter(of_it).filter(|reading| reading.is_vacant());
         if let Some(reading) = vacant.find_map(|reading| {
@@ -231,30 +231,30 @@ impl Follower {
             return goes_on;
         }
         let program = self.programs.get_mut(&number)?;
-        let waited = program.spent().waited;
+        let io_wait = program.spent().io_wait;
         let directory =
-            if word.is_none() { program.directories.visit(parent, identity, waited) } else { None };
+            if word.is_none() { program.directories.visit(parent, identity, io_wait) } else { None };
         if identity.size < FILE_MIN_BYTES && word.is_none() && directory.is_none() {
             return None;
         }
         let id = self.name_reading();
         let program = self.programs.get(&number)?;
         let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
-        if let (Some(word), Some(directory)) = (word, &program.named.directory) {
-            reading.coming =
-                Some(FilePredictor::of_words(directory.clone(), program.named.words.clone(), word));
+        if let (Some(word), Some(directory)) = (word, &program.argv_files.directory) {
+            reading.predictor =
+                Some(FilePredictor::of_words(directory.clone(), program.argv_files.words.clone(), word));
         } else if let Some(DirectoryScan { directory, way, files }) = directory {
-            reading.coming = Some(FilePredictor::of_directory(directory.path.clone(), way, files));
+            reading.predictor = Some(FilePredictor::of_directory(directory.path.clone(), way, files));
             self.fetcher.start(BlockingJob { id, order: JobRequest::List { directory } });
         }
-        let (at, size) = (reading.position, reading.row.size());
+        let (at, size) = (reading.position, reading.sequence.size());
         self.readings.insert(id, reading);
-        self.tell(now, Event::Begun { id, at, size });
+        self.notify(now, Event::Opened { id, at, size });
         Some(id)
     }
 
     /// Continues a reading in the next directory of a tree, if its program has read the directories before in one
-    /// order: the file is appended to its row.
+    /// order: the file is appended to its sequence.
     fn go_on_in(
         &mut self,
         number: u32,
@@ -264,7 +264,7 @@ impl Follower {
     ) -> Option<ReadingId> {
         let program = self.programs.get(&number)?;
         let of_it = |reading: &&mut Reading| reading.program == number && reading.is_vacant();
-        let order_of = |reading: &Reading| reading.coming.as_ref()?.order_in(directory);
+        let order_of = |reading: &Reading| reading.predictor.as_ref()?.order_in(directory);
         let mut found = self
             .readings
             .values_mut()

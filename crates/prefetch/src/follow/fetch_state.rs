@@ -17,7 +17,7 @@ pub(super) const WAIT_MIN_TIME: Nanos = Nanos(2_000_000);
 #[derive(Debug)]
 pub(super) struct FetchState {
     /// Bytes fetched that were not in memory.
-    pub(super) brought: u64,
+    pub(super) prefetched_bytes: u64,
     /// The shortest duration of a fetch.
     pub(super) latency: Option<Nanos>,
     pub(super) is_refused: bool,
@@ -28,18 +28,18 @@ pub(super) struct FetchState {
 }
 
 impl FetchState {
-    /// The state for a program that has waited for `waited` so far.
-    pub(super) fn new(waited: Nanos) -> FetchState {
-        let helps_from = waited + WAIT_MIN_TIME;
-        FetchState { brought: 0, latency: None, is_refused: false, resident: 0, helps_from }
+    /// The state for a program that has waited for `io_wait` so far.
+    pub(super) fn new(io_wait: Nanos) -> FetchState {
+        let helps_from = io_wait + WAIT_MIN_TIME;
+        FetchState { prefetched_bytes: 0, latency: None, is_refused: false, resident: 0, helps_from }
     }
 
     /// Returns whether to fetch. A resident file is not fetched until the program waits again.
-    pub(super) fn may_fetch(&mut self, waited: Nanos) -> bool {
+    pub(super) fn may_fetch(&mut self, io_wait: Nanos) -> bool {
         if self.resident >= RESIDENT_BYTES {
-            (self.resident, self.helps_from) = (0, waited + WAIT_MIN_TIME);
+            (self.resident, self.helps_from) = (0, io_wait + WAIT_MIN_TIME);
         }
-        !self.is_refused && waited >= self.helps_from
+        !self.is_refused && io_wait >= self.helps_from
     }
 
     /// Records a fetch of `length` bytes.
@@ -49,7 +49,7 @@ impl FetchState {
             self.resident += length;
             return;
         }
-        self.brought += outcome.bytes;
+        self.prefetched_bytes += outcome.bytes;
         self.resident = 0;
         let took = nanos(took);
         self.latency = Some(self.latency.map_or(took, |least| least.min(took)));
@@ -73,7 +73,7 @@ mod tests {
             state.fetched(1 << 20, FetchOutcome { bytes: 0, done: true }, took / 100);
         }
         assert!(!state.may_fetch(MILLISECOND * 4) && state.may_fetch(MILLISECOND * 6));
-        assert_eq!((state.brought, state.latency), (1 << 20, Some(MILLISECOND * 5)));
+        assert_eq!((state.prefetched_bytes, state.latency), (1 << 20, Some(MILLISECOND * 5)));
         state.fetched(1 << 20, FetchOutcome { bytes: 0, done: false }, took);
         assert!(!state.may_fetch(MILLISECOND * 100));
     }

@@ -46,7 +46,7 @@ pub(super) struct FilePredictor {
     pub(super) unlocked: bool,
     /// The first place that has not been requested.
     next: usize,
-    /// Files that have been requested and are not yet in the row.
+    /// Files that have been requested and are not yet in the sequence.
     examined: BTreeMap<usize, RequestedFile>,
 }
 
@@ -204,59 +204,59 @@ mod tests {
 
     fn words(count: usize, at: usize) -> FilePredictor {
         let words = (0..count).map(|index| PathBuf::from(format!("file{index}"))).collect();
-        let mut coming = FilePredictor::of_words(here(), Arc::new(words), at);
-        coming.unlocked = true;
-        coming
+        let mut predictor = FilePredictor::of_words(here(), Arc::new(words), at);
+        predictor.unlocked = true;
+        predictor
     }
 
     type Asked = Vec<(usize, Arc<Handle>)>;
 
-    fn ask(coming: &mut FilePredictor) -> Asked {
-        std::iter::from_fn(|| coming.ask()).collect()
+    fn ask(predictor: &mut FilePredictor) -> Asked {
+        std::iter::from_fn(|| predictor.ask()).collect()
     }
 
     fn places(asked: &Asked) -> Vec<usize> {
         asked.iter().map(|(place, _)| *place).collect()
     }
 
-    fn reply(coming: &mut FilePredictor, asked: &Asked, place: usize, found: bool) {
+    fn reply(predictor: &mut FilePredictor, asked: &Asked, place: usize, found: bool) {
         let (_, handle) = asked.iter().find(|(asked, _)| *asked == place).unwrap();
-        coming.reply(place, handle, found.then(|| identity(place as u64)));
+        predictor.reply(place, handle, found.then(|| identity(place as u64)));
     }
 
-    fn taken(coming: &mut FilePredictor) -> Vec<u64> {
-        std::iter::from_fn(|| coming.take().map(|(identity, _)| identity.inode)).collect()
+    fn taken(predictor: &mut FilePredictor) -> Vec<u64> {
+        std::iter::from_fn(|| predictor.take().map(|(identity, _)| identity.inode)).collect()
     }
 
     #[test]
     fn nothing_is_asked_for_before_a_file_was_read_through() {
-        let mut coming = words(5, 0);
-        coming.unlocked = false;
-        assert!(ask(&mut coming).is_empty());
-        coming.unlocked = true;
-        assert_eq!(places(&ask(&mut coming)), [1, 2, 3, 4]);
+        let mut predictor = words(5, 0);
+        predictor.unlocked = false;
+        assert!(ask(&mut predictor).is_empty());
+        predictor.unlocked = true;
+        assert_eq!(places(&ask(&mut predictor)), [1, 2, 3, 4]);
     }
 
     #[test]
     fn files_are_taken_up_in_their_order_whatever_the_order_of_the_answers() {
-        let mut coming = words(20, 2);
-        let asked = ask(&mut coming);
+        let mut predictor = words(20, 2);
+        let asked = ask(&mut predictor);
         assert_eq!(places(&asked), (3..3 + OPENING_MAX).collect::<Vec<_>>());
-        reply(&mut coming, &asked, 4, true);
-        assert!(taken(&mut coming).is_empty(), "the one before is not known yet");
-        reply(&mut coming, &asked, 3, false);
-        reply(&mut coming, &asked, 5, true);
-        assert_eq!(taken(&mut coming), [4, 5]);
-        assert_eq!(places(&ask(&mut coming)), [11, 12, 13]);
+        reply(&mut predictor, &asked, 4, true);
+        assert!(taken(&mut predictor).is_empty(), "the one before is not known yet");
+        reply(&mut predictor, &asked, 3, false);
+        reply(&mut predictor, &asked, 5, true);
+        assert_eq!(taken(&mut predictor), [4, 5]);
+        assert_eq!(places(&ask(&mut predictor)), [11, 12, 13]);
     }
 
     #[test]
     fn words_that_are_not_taken_in_their_order_are_not_guessed() {
-        let mut coming = words(20, 5);
-        assert!(coming.reach_word(5) && coming.reach_word(7) && coming.ask().is_some());
-        assert!(!coming.reach_word(3) && coming.ask().is_none());
-        coming.reach(&identity(7));
-        assert!(coming.ask().is_none() && !coming.is_of(Path::new("/some/where")));
+        let mut predictor = words(20, 5);
+        assert!(predictor.reach_word(5) && predictor.reach_word(7) && predictor.ask().is_some());
+        assert!(!predictor.reach_word(3) && predictor.ask().is_none());
+        predictor.reach(&identity(7));
+        assert!(predictor.ask().is_none() && !predictor.is_of(Path::new("/some/where")));
     }
 
     fn listing(inodes: &[u64]) -> Listing {
@@ -266,17 +266,17 @@ mod tests {
 
     fn directory(inodes: &[u64], way: DirTraversal, met: &[u64]) -> FilePredictor {
         let met = met.iter().map(|&inode| identity(inode)).collect();
-        let mut coming = FilePredictor::of_directory(PathBuf::from("/some/where"), way, met);
-        coming.unlocked = true;
-        assert!(coming.is_of(Path::new("/some/where")) && coming.ask().is_none(), "it is not listed");
-        coming.listed(Path::new("/some/other"), here(), Box::new(listing(&[1, 2, 3])));
-        coming.listed(Path::new("/some/where"), here(), Box::new(listing(inodes)));
-        coming
+        let mut predictor = FilePredictor::of_directory(PathBuf::from("/some/where"), way, met);
+        predictor.unlocked = true;
+        assert!(predictor.is_of(Path::new("/some/where")) && predictor.ask().is_none(), "it is not listed");
+        predictor.listed(Path::new("/some/other"), here(), Box::new(listing(&[1, 2, 3])));
+        predictor.listed(Path::new("/some/where"), here(), Box::new(listing(inodes)));
+        predictor
     }
 
     /// The order in a neighboring directory.
-    fn order(coming: &FilePredictor) -> Option<DirOrder> {
-        coming.order_in(Path::new("/some/other"))
+    fn order(predictor: &FilePredictor) -> Option<DirOrder> {
+        predictor.order_in(Path::new("/some/other"))
     }
 
     #[test]
@@ -295,37 +295,40 @@ mod tests {
     #[test]
     fn a_directory_is_gone_through_in_the_programs_order() {
         let inodes = [40, 12, 31, 10, 25, 11, 50];
-        let mut coming = directory(&inodes, DirTraversal::unknown(1), &[10]);
-        assert!(ask(&mut coming).is_empty() && order(&coming).is_none(), "nothing is known of the order");
-        coming.reach(&identity(11));
-        let asked = ask(&mut coming);
-        assert_eq!((places(&asked), order(&coming)), (vec![2, 3, 4, 5, 6], Some(DirOrder::Number)));
-        reply(&mut coming, &asked, 2, true);
-        reply(&mut coming, &asked, 3, true);
-        coming.reach(&identity(12));
-        coming.reach(&identity(12));
-        assert_eq!(taken(&mut coming), [3], "files that the program has passed are dropped");
-        coming.reach(&identity(10));
-        assert!(ask(&mut coming).is_empty() && order(&coming).is_none(), "it has gone back");
+        let mut predictor = directory(&inodes, DirTraversal::unknown(1), &[10]);
+        assert!(
+            ask(&mut predictor).is_empty() && order(&predictor).is_none(),
+            "nothing is known of the order"
+        );
+        predictor.reach(&identity(11));
+        let asked = ask(&mut predictor);
+        assert_eq!((places(&asked), order(&predictor)), (vec![2, 3, 4, 5, 6], Some(DirOrder::Number)));
+        reply(&mut predictor, &asked, 2, true);
+        reply(&mut predictor, &asked, 3, true);
+        predictor.reach(&identity(12));
+        predictor.reach(&identity(12));
+        assert_eq!(taken(&mut predictor), [3], "files that the program has passed are dropped");
+        predictor.reach(&identity(10));
+        assert!(ask(&mut predictor).is_empty() && order(&predictor).is_none(), "it has gone back");
     }
 
     #[test]
     fn what_was_met_before_the_list_came_counts() {
-        let mut coming = directory(&[7, 5, 9, 3, 8, 1], DirTraversal::unknown(2), &[7, 5, 9]);
-        assert_eq!(places(&ask(&mut coming)), [3, 4, 5]);
+        let mut predictor = directory(&[7, 5, 9, 3, 8, 1], DirTraversal::unknown(2), &[7, 5, 9]);
+        assert_eq!(places(&ask(&mut predictor)), [3, 4, 5]);
         let mut elsewhere = directory(&[7, 5, 9], DirTraversal::unknown(1), &[1, 2]);
         assert!(ask(&mut elsewhere).is_empty(), "the files are not in it");
     }
 
     #[test]
     fn what_was_asked_for_in_an_order_that_proves_wrong_is_not_taken_for_what_comes() {
-        let mut coming = directory(&[50, 10, 40, 20, 30], DirTraversal::presumed(DirOrder::Number), &[40]);
-        let asked = ask(&mut coming);
-        assert_eq!((places(&asked), order(&coming)), (vec![4], None), "the order is not confirmed");
-        coming.reach(&identity(20));
-        assert_eq!(order(&coming), Some(DirOrder::Listing));
-        assert_eq!(places(&ask(&mut coming)), [4]);
-        coming.reply(4, &asked[0].1, Some(identity(50)));
-        assert!(taken(&mut coming).is_empty());
+        let mut predictor = directory(&[50, 10, 40, 20, 30], DirTraversal::presumed(DirOrder::Number), &[40]);
+        let asked = ask(&mut predictor);
+        assert_eq!((places(&asked), order(&predictor)), (vec![4], None), "the order is not confirmed");
+        predictor.reach(&identity(20));
+        assert_eq!(order(&predictor), Some(DirOrder::Listing));
+        assert_eq!(places(&ask(&mut predictor)), [4]);
+        predictor.reply(4, &asked[0].1, Some(identity(50)));
+        assert!(taken(&mut predictor).is_empty());
     }
 }

@@ -97,7 +97,7 @@ impl Handle {
     }
 
     /// Closes the descriptor after the program has passed this file.
-    pub(super) fn let_go(&self) {
+    pub(super) fn release(&self) {
         if let Ok(mut opened) = self.opened.try_lock() {
             *opened = Opened::Over;
         }
@@ -122,11 +122,11 @@ impl Handle {
         self.file()?.find(range)
     }
 
-    /// Brings a range into the page cache and waits for its end; see [`CachedFile::bring_and_wait`].
-    pub(super) fn bring_and_wait(&self, range: &Range<u64>) -> FetchOutcome {
+    /// Loads a range into the page cache and waits for its end; see [`CachedFile::load_and_wait`].
+    pub(super) fn load_and_wait(&self, range: &Range<u64>) -> FetchOutcome {
         match self.file() {
             None => FetchOutcome { bytes: 0, done: false },
-            Some(file) => file.bring_and_wait(range),
+            Some(file) => file.load_and_wait(range),
         }
     }
 
@@ -135,13 +135,13 @@ impl Handle {
         self.file().is_some_and(|file| file.await_byte(at))
     }
 
-    /// Brings a range into the page cache, or requests it.
-    pub(super) fn bring(&self, range: &Range<u64>) -> FetchOutcome {
+    /// Loads a range into the page cache, or requests it.
+    pub(super) fn load(&self, range: &Range<u64>) -> FetchOutcome {
         match self.file() {
             // A missing file need not be fetched, which does not mean that fetching is refused.
             None => FetchOutcome { bytes: 0, done: !self.is_refused() },
             Some(_) if range.is_empty() => FetchOutcome { bytes: 0, done: true },
-            Some(file) => file.bring(range),
+            Some(file) => file.load(range),
         }
     }
 }

@@ -54,7 +54,7 @@ const LEARNED_WAIT_MIN: Nanos = Nanos(300_000_000);
 
 /// Longest duration of a look-up that the kernel answers from its cache.
 const CACHED_LOOKUP_MAX: Duration = Duration::from_micros(300);
-/// Time limit for examining what was recorded, after the program has ended.
+/// Time limit for examining the recorded files, after the program has ended.
 const EXAMINATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// When to record the start of a program, and to replay what was recorded.
@@ -108,7 +108,7 @@ struct Recorder {
     /// Ranges that were read while a thread slept, by path.
     ranges: HashMap<usize, Vec<Range<u64>>>,
     /// Paths for which a sleeping call was observed.
-    waited: BTreeSet<usize>,
+    io_wait: BTreeSet<usize>,
     last_new: Nanos,
     /// Time of the last sample with a sleeping thread.
     slept_at: Nanos,
@@ -158,7 +158,7 @@ fn fetch(entry: &Entry) -> io::Result<(u64, bool)> {
                 return Ok((0, true));
             }
             let file = CachedFile::new(file);
-            let bytes = ranges.iter().map(|range| file.bring_and_wait(range).bytes).sum();
+            let bytes = ranges.iter().map(|range| file.load_and_wait(range).bytes).sum();
             Ok((bytes, false))
         }
     }
@@ -205,7 +205,7 @@ impl Recorder {
                 while begun.elapsed() < EXAMINATION_TIMEOUT {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(path) = self.paths.get(number) else { break };
-                    if known.contains(path.as_path()) && !self.waited.contains(&number) {
+                    if known.contains(path.as_path()) && !self.io_wait.contains(&number) {
                         continue;
                     }
                     let ranges = self.ranges.get(&number).cloned().unwrap_or_default();
@@ -218,7 +218,7 @@ impl Recorder {
         });
         let examined: BTreeMap<usize, Examined> = examined.into_iter().flatten().collect();
         let slow: BTreeSet<u64> =
-            self.waited.iter().filter_map(|number| examined.get(number)?.device).collect();
+            self.io_wait.iter().filter_map(|number| examined.get(number)?.device).collect();
         examined
             .into_iter()
             .filter(|(_, examined)| examined.device.is_none_or(|device| slow.contains(&device)))
@@ -358,7 +358,7 @@ impl Learner {
         }
         self.recorder.slept_at = now;
         let Some(number) = self.recorder.note(path, now) else { return };
-        self.recorder.waited.insert(number);
+        self.recorder.io_wait.insert(number);
         if let Some(range) = range {
             self.recorder.note_range(number, range);
         }
@@ -387,9 +387,9 @@ impl Learner {
         }
     }
 
-    /// Ends recording; returns what was learned. `waited` is the time that the programs waited for I/O, `is_whole` whether they
-    /// have ended.
-    pub(super) fn finish(mut self, waited: Nanos, is_whole: bool) -> Learned {
+    /// Ends recording; returns what was learned. `io_wait` is the time that the programs waited for I/O, `is_whole`
+    /// whether they have ended.
+    pub(super) fn finish(mut self, io_wait: Nanos, is_whole: bool) -> Learned {
         self.fetch(0);
         let mut learned = Learned {
             profile: None,
@@ -398,12 +398,12 @@ impl Learner {
             hidden: None,
         };
         if self.replayed_bytes > 0 && self.profile.io_wait_ns > 0 {
-            learned.hidden = Some(Nanos(self.profile.io_wait_ns).saturating_sub(waited));
+            learned.hidden = Some(Nanos(self.profile.io_wait_ns).saturating_sub(io_wait));
         }
-        let is_worth_it = self.recorder.waited.len() >= LEARNED_PATHS_MIN && waited >= LEARNED_WAIT_MIN;
+        let is_worth_it = self.recorder.io_wait.len() >= LEARNED_PATHS_MIN && io_wait >= LEARNED_WAIT_MIN;
         let is_recorded = match self.learning {
             Learning::Never => false,
-            Learning::Always => !self.recorder.waited.is_empty(),
+            Learning::Always => !self.recorder.io_wait.is_empty(),
             Learning::Auto => is_worth_it,
         };
         let outdated: Vec<usize> = self.outdated.iter().copied().collect();
@@ -415,7 +415,7 @@ impl Learner {
             return learned;
         }
         if self.replayed_entries == 0 {
-            self.profile.io_wait_ns = waited.0;
+            self.profile.io_wait_ns = io_wait.0;
         }
         if is_recorded {
             let known = self.profile.entries.iter().map(|entry| entry.path.as_path()).collect();
@@ -453,7 +453,7 @@ impl Follower {
             }
         }
         if !self.options.watch_only {
-            self.learner.fetch(self.controller.room());
+            self.learner.fetch(self.controller.memory_left());
         }
         let took = cpu::of_this_thread().saturating_sub(begun);
         self.apart += took;

@@ -51,7 +51,7 @@ const FULL_SCAN_REST_FACTOR: u64 = 20;
 /// Ratio of rest to reading time for the list of mappings, which may have many thousands of lines.
 const MAPPINGS_REST_FACTOR: u64 = 50;
 
-/// The kernel's default read-ahead, where that of the device is not known.
+/// The kernel's default read-ahead, where that of the device is unknown.
 const READ_AHEAD_DEFAULT_BYTES: u64 = 128 << 10;
 
 /// A process, and the first address of a mapping.
@@ -128,7 +128,7 @@ impl Job for MappedFetch {
 
     fn carry_out(self) -> (Fetched, Option<MappedFetch>) {
         let since = Instant::now();
-        let outcome = self.handle.bring_and_wait(&self.range);
+        let outcome = self.handle.load_and_wait(&self.range);
         (Fetched { key: self.key, range: self.range, outcome, took: since.elapsed() }, None)
     }
 }
@@ -237,7 +237,7 @@ impl MappedFiles {
     fn end(&mut self, key: Key) -> Option<Ended> {
         let file = self.files.remove(&key)?;
         self.fetcher.forget(|job| job.key == key);
-        file.handle.let_go();
+        file.handle.release();
         Some(Ended(file))
     }
 
@@ -279,7 +279,7 @@ impl MappedFiles {
         let mut ahead: usize = self.files.values().map(|file| file.file.counts().ahead()).sum();
         for (&key, file) in &mut self.files {
             let Some(program) = programs.get(&key.0) else { continue };
-            if !file.fetches.may_fetch(program.spent().waited) {
+            if !file.fetches.may_fetch(program.spent().io_wait) {
                 continue;
             }
             while self.in_flight < FETCHES_MAX {
@@ -303,7 +303,7 @@ impl Followed {
             handle: Arc::new(handle),
             file: TouchedFile::new(usize::try_from(granules).unwrap_or(0)),
             full_scan_at: now,
-            fetches: FetchState::new(spent.waited),
+            fetches: FetchState::new(spent.io_wait),
             alone: Share::default(),
             helped: Share::default(),
             last: None,
@@ -365,7 +365,7 @@ impl Followed {
     fn account(&mut self, spent: CpuIoTimes, moving: u64, all_moving: u64, now: Nanos) {
         let counts = self.file.counts();
         let (touched, ahead) = (counts.touched as u64 * GRANULE_BYTES, counts.ahead() as u64 * GRANULE_BYTES);
-        let point = Point { at: now, main: touched, prefetch: touched + ahead, waited: spent.waited };
+        let point = Point { at: now, main: touched, prefetch: touched + ahead, io_wait: spent.io_wait };
         if touched > 0 {
             self.curve.add(point);
         }
@@ -375,8 +375,8 @@ impl Followed {
         let time = now.saturating_sub(at);
         let share = Share {
             bytes: (counts.touched - last_touched) as u64 * GRANULE_BYTES,
-            waited: spent.waited.saturating_sub(before.waited) / moving.max(1),
-            ran: spent.ran.saturating_sub(before.ran) / moving.max(1),
+            io_wait: spent.io_wait.saturating_sub(before.io_wait) / moving.max(1),
+            cpu_time: spent.cpu_time.saturating_sub(before.cpu_time) / moving.max(1),
             time,
             divided: time / all_moving.max(1),
         };
@@ -393,8 +393,8 @@ impl Ended {
     pub(super) fn summary(self, watched: bool) -> Option<(ReadingSummary, Share, Option<Nanos>)> {
         let Followed { mapped, file, fetches, alone, helped, curve, .. } = &self.0;
         let counts = file.counts();
-        let waited = alone.waited + helped.waited;
-        if counts.touched == 0 || counts.requested == 0 && waited < WAIT_MIN_TIME {
+        let io_wait = alone.io_wait + helped.io_wait;
+        if counts.touched == 0 || counts.requested == 0 && io_wait < WAIT_MIN_TIME {
             return None;
         }
         let hidden = self.hidden();
@@ -411,8 +411,8 @@ impl Ended {
             files: 1,
             size: mapped.length,
             read_bytes: (counts.touched + unseen) as u64 * GRANULE_BYTES,
-            prefetched_bytes: fetches.brought,
-            wasted_bytes: wasted.min(fetches.brought),
+            prefetched_bytes: fetches.prefetched_bytes,
+            wasted_bytes: wasted.min(fetches.prefetched_bytes),
             io_hidden: hidden,
             idle,
             curve: curve.points.clone(),
@@ -434,7 +434,7 @@ impl Ended {
         let latency = fetches.latency?;
         let counts = file.counts();
         let used = (counts.used + self.0.unseen.min(counts.ahead())) as u64 * GRANULE_BYTES;
-        let used = used.min(fetches.brought);
+        let used = used.min(fetches.prefetched_bytes);
         if used == 0 {
             return None;
         }
@@ -442,7 +442,7 @@ impl Ended {
             .filter(|&bytes| bytes > 0)
             .unwrap_or(READ_AHEAD_DEFAULT_BYTES);
         let waits = file.used_runs() as u64 + used * 4 / (7 * read_ahead);
-        Some((latency * waits).saturating_sub(helped.waited))
+        Some((latency * waits).saturating_sub(helped.io_wait))
     }
 }
 
@@ -490,7 +490,7 @@ impl Follower {
             file.account(program.spent(), moving, all_moving, now);
         }
         if !self.options.watch_only {
-            let window = self.controller.room();
+            let window = self.controller.memory_left();
             self.mapped.fetch(&self.programs, window, now);
         }
         let is_active = knows || self.mapped.in_flight > 0;

@@ -41,7 +41,7 @@ const WAIT_MIN_TIME: Nanos = Nanos(8_000_000);
 impl PositionlessDetector {
     /// Returns whether there may be a sign, for which the number of faults is needed.
     pub(super) fn waits(&self, spent: CpuIoTimes) -> bool {
-        spent.waited.saturating_sub(self.from.spent.waited) >= WAIT_MIN_TIME
+        spent.io_wait.saturating_sub(self.from.spent.io_wait) >= WAIT_MIN_TIME
     }
 
     /// Returns a sign, and the time since which it holds. It must be confirmed: positions and totals are not sampled at
@@ -59,10 +59,10 @@ impl PositionlessDetector {
                 ApparentActivity::Reads => sight.spent.read > first.spent.read,
                 ApparentActivity::Faults => sight.faults.saturating_sub(first.faults) >= FAULTS_MIN,
             };
-            let waited = sight.spent.waited.saturating_sub(first.spent.waited) >= WAIT_MIN_TIME / 2;
-            goes_on = waited && more;
+            let io_wait = sight.spent.io_wait.saturating_sub(first.spent.io_wait) >= WAIT_MIN_TIME / 2;
+            goes_on = io_wait && more;
             // Bytes read before the waiting began are no evidence.
-            is_over |= waited && before == ApparentActivity::Reads;
+            is_over |= io_wait && before == ApparentActivity::Reads;
         } else {
             self.first = sign.map(|sign| (sign, sight));
         }
@@ -82,7 +82,7 @@ impl ProgramTotals {
         let went = self.moved.saturating_sub(from.moved);
         let unexplained = read.saturating_sub(went);
         match () {
-            () if self.spent.waited.saturating_sub(from.spent.waited) < WAIT_MIN_TIME => None,
+            () if self.spent.io_wait.saturating_sub(from.spent.io_wait) < WAIT_MIN_TIME => None,
             () if unexplained >= UNEXPLAINED_MIN_BYTES && unexplained >= read / 2 => {
                 Some(ApparentActivity::Reads)
             }
@@ -98,9 +98,9 @@ mod tests {
 
     const MILLISECOND: u64 = 1_000_000;
 
-    fn sight(at: u64, waited: u64, read: u64, moved: u64, faults: u64) -> ProgramTotals {
+    fn sight(at: u64, io_wait: u64, read: u64, moved: u64, faults: u64) -> ProgramTotals {
         let spent = CpuIoTimes {
-            waited: Nanos(waited * MILLISECOND),
+            io_wait: Nanos(io_wait * MILLISECOND),
             read: Some(read << 10),
             ..CpuIoTimes::default()
         };
@@ -108,10 +108,10 @@ mod tests {
     }
 
     /// Runs the detector with samples every 5 ms of a program with these amounts per sample.
-    fn first_sign(waited: u64, read: u64, moved: u64, faults: u64) -> Option<ApparentActivity> {
+    fn first_sign(io_wait: u64, read: u64, moved: u64, faults: u64) -> Option<ApparentActivity> {
         let mut signs = PositionlessDetector::default();
         (1..400u64).find_map(|step| {
-            let seen = signs.see(sight(5 * step, step * waited, step * read, step * moved, step * faults));
+            let seen = signs.see(sight(5 * step, step * io_wait, step * read, step * moved, step * faults));
             seen.map(|(sign, _)| sign)
         })
     }

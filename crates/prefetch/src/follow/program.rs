@@ -8,8 +8,8 @@ use std::sync::Arc;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::{FileCall, Identity, Kind, Process, ReadCall};
 
+use super::argv_files::ArgvFiles;
 use super::directories::{Directories, Directory};
-use super::named::Named;
 use super::own_bytes::OwnBytes;
 use super::positionless::PositionlessDetector;
 use super::sampled::SampledReads;
@@ -49,7 +49,7 @@ pub(super) struct Program {
     /// Files that it writes to, or has written to: they are not prefetched because of a name.
     written: Vec<Identity>,
     pub(super) directories: Directories,
-    pub(super) named: Named,
+    pub(super) argv_files: ArgvFiles,
     pub(super) discover_at: Nanos,
     pause: Nanos,
     pub(super) sampled: Nanos,
@@ -110,7 +110,7 @@ impl Program {
             files: BTreeMap::new(),
             written: Vec::new(),
             directories: Directories::default(),
-            named: Named::default(),
+            argv_files: ArgvFiles::default(),
             discover_at: now,
             pause: POLL_PERIOD_MIN,
             sampled: Nanos::ZERO,
@@ -150,7 +150,7 @@ impl Program {
         let (past, busiest) = (&mut self.past, &mut self.busiest);
         self.threads.retain(|_, timed| {
             let is_there = timed.sample(now).is_ok();
-            *busiest = timed.ran().max(*busiest);
+            *busiest = timed.cpu_time().max(*busiest);
             if !is_there {
                 past.add(timed);
             }
@@ -178,7 +178,7 @@ impl Program {
         if incarnation != self.incarnation {
             self.incarnation = incarnation;
             self.begun = now;
-            self.named = Named::of(&self.process);
+            self.argv_files = ArgvFiles::of(&self.process);
             found.is_new = true;
         }
         match self.process.open_files() {

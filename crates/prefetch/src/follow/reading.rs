@@ -12,9 +12,9 @@ use sakiyomi_os::process::{Descriptor, Identity};
 
 use super::blocking_job::Piece;
 use super::file_predictor::FilePredictor;
+use super::file_sequence::FileSequence;
 use super::handle::{Handle, Place};
 use super::program::Program;
-use super::row::Row;
 use super::seeking::Seeking;
 use super::statistics::{Account, ReadingState};
 use super::streams::Stream;
@@ -34,12 +34,12 @@ pub(super) struct Reading {
     /// Process ID.
     pub(super) program: u32,
     pub(super) name: String,
-    pub(super) row: Row<Member>,
+    pub(super) sequence: FileSequence<Member>,
     /// The size last reported to the controller.
     pub(super) told_size: u64,
     /// Number of accesses that have been timed.
     pub(super) timed: Arc<AtomicU32>,
-    seat: Option<Seat>,
+    open_file: Option<OpenFile>,
     /// Other descriptors of the same open file description, each by process ID and number; and those that were so when
     /// the program closed it, which are to be reconsidered.
     pub(super) sharers: Vec<Sharer>,
@@ -47,13 +47,13 @@ pub(super) struct Reading {
     pub(super) is_shared: bool,
     pub(super) left_to: Vec<Sharer>,
     vacant_since: Option<Nanos>,
-    pub(super) coming: Option<FilePredictor>,
+    pub(super) predictor: Option<FilePredictor>,
     /// Files visited, and whether the last one was prefetched before the program opened it.
     pub(super) visited: Vec<Identity>,
     pub(super) was_begun: bool,
     /// Total bytes read through.
     pub(super) gone: u64,
-    /// Position in the row.
+    /// Position in the sequence.
     pub(super) position: u64,
     pub(super) first: u64,
     passed: Passed,
@@ -98,16 +98,16 @@ pub(super) struct PollRecord {
 /// A descriptor: process ID and number.
 pub(super) type Sharer = (u32, u32);
 
-/// A file of the row.
+/// A file of the sequence.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) identity: Identity,
     pub(super) handle: Arc<Handle>,
 }
 
-/// The file of the row that the program has open.
+/// The file of the sequence that the program has open.
 #[derive(Debug)]
-struct Seat {
+struct OpenFile {
     number: u32,
     descriptor: Descriptor,
     index: usize,
@@ -152,7 +152,7 @@ impl Reading {
         let name = program.process.name_of(number).unwrap_or_default();
         let read = program.spent().read;
         Reading {
-            seat: Some(Seat { number, descriptor, index: 0 }),
+            open_file: Some(OpenFile { number, descriptor, index: 0 }),
             passed: Passed { read, ..Passed::default() },
             moved: (now, read),
             read,
@@ -187,15 +187,15 @@ impl Reading {
             program,
             name,
             visited: vec![member.identity],
-            row: Row::new(member, size),
+            sequence: FileSequence::new(member, size),
             told_size: size,
             timed: Arc::default(),
-            seat: None,
+            open_file: None,
             sharers: Vec::new(),
             is_shared: false,
             left_to: Vec::new(),
             vacant_since: None,
-            coming: None,
+            predictor: None,
             was_begun: false,
             gone: 0,
             position: first.min(size),
@@ -220,7 +220,7 @@ impl Reading {
     /// Updates the position from touches.
     pub(super) fn stream_to(&mut self, at: u64, end: u64, now: Nanos) {
         let before = self.position;
-        self.position = at.min(self.row.size());
+        self.position = at.min(self.sequence.size());
         self.gone += self.position.saturating_sub(before);
         self.stream = Some(end);
         if self.position != before {
@@ -236,52 +236,54 @@ impl Reading {
 
     /// Returns whether the program has none of the files open.
     pub(super) fn is_vacant(&self) -> bool {
-        self.seat.is_none() && self.stream.is_none()
+        self.open_file.is_none() && self.stream.is_none()
     }
 
     pub(super) fn has_open(&self, number: u32) -> bool {
-        self.seat.as_ref().is_some_and(|seat| seat.number == number)
+        self.open_file.as_ref().is_some_and(|open_file| open_file.number == number)
     }
 
     /// Returns the descriptor that the program has open.
     pub(super) fn descriptor(&self) -> Option<Sharer> {
-        self.seat.as_ref().map(|seat| (self.program, seat.number))
+        self.open_file.as_ref().map(|open_file| (self.program, open_file.number))
     }
 
     /// Returns the index of the file that it reads now or has read last.
     fn index(&self) -> usize {
-        self.seat.as_ref().map_or_else(|| self.row.index_at(self.position), |seat| seat.index)
+        self.open_file
+            .as_ref()
+            .map_or_else(|| self.sequence.index_at(self.position), |open_file| open_file.index)
     }
 
     /// Returns its position in that file.
     pub(super) fn offset(&self) -> u64 {
-        self.position - self.row.position(self.index(), 0)
+        self.position - self.sequence.position(self.index(), 0)
     }
 
     pub(super) fn current(&self) -> &Identity {
-        &self.row.get(self.index()).identity
+        &self.sequence.get(self.index()).identity
     }
 
     /// Returns the follower's own descriptor of that file, if still open.
     pub(super) fn current_file(&self) -> Option<Arc<CachedFile>> {
-        self.row.get(self.index()).handle.file()
+        self.sequence.get(self.index()).handle.file()
     }
 
     /// Polls the program's position.
-    pub(super) fn look(&mut self, program: &mut Program, now: Nanos) -> PollOutcome {
+    pub(super) fn poll(&mut self, program: &mut Program, now: Nanos) -> PollOutcome {
         if self.stream.is_some() {
             return PollOutcome::There;
         }
-        let Some(seat) = &self.seat else {
+        let Some(open_file) = &self.open_file else {
             let since = *self.vacant_since.get_or_insert(now);
-            let patient = self.coming.is_some() && now.saturating_sub(since) < SEQUENCE_IDLE_TIMEOUT;
+            let patient = self.predictor.is_some() && now.saturating_sub(since) < SEQUENCE_IDLE_TIMEOUT;
             return if patient { PollOutcome::Vacant } else { PollOutcome::Gone };
         };
-        let (number, index) = (seat.number, seat.index);
-        match seat.descriptor.look() {
-            Ok(open) if open.inode == self.row.get(index).identity.inode => {
-                if open.position > self.row.size_of(index) || now >= self.size_at {
-                    self.look_at_size(program, number, index, now);
+        let (number, index) = (open_file.number, open_file.index);
+        match open_file.descriptor.query() {
+            Ok(open) if open.inode == self.sequence.get(index).identity.inode => {
+                if open.position > self.sequence.size_of(index) || now >= self.size_at {
+                    self.check_size(program, number, index, now);
                 }
                 self.move_to(index, open.position, program, now);
                 PollOutcome::There
@@ -296,7 +298,7 @@ impl Reading {
                     return PollOutcome::There;
                 }
                 program.hurry(now);
-                if self.coming.is_some() { PollOutcome::Vacant } else { PollOutcome::Gone }
+                if self.predictor.is_some() { PollOutcome::Vacant } else { PollOutcome::Gone }
             }
         }
     }
@@ -309,7 +311,7 @@ impl Reading {
         /// Waiting time, with major faults, that shows that it reads a mapping.
         const FAULT_WAIT_MIN_TIME: Nanos = Nanos(200_000_000);
         let before = self.position;
-        self.position = self.row.position(index, offset);
+        self.position = self.sequence.position(index, offset);
         self.gone += self.position.saturating_sub(before);
         let read = program.spent().read;
         self.read = read;
@@ -321,22 +323,22 @@ impl Reading {
             && let (Some(then), Some(read)) = (self.moved.1, read)
         {
             // Reading a mapping adds no bytes to the count, but waits for pages.
-            let (faults, waited) = (program.process.major_faults().unwrap_or(0), program.spent().waited);
-            let (had, from) = *self.faults.get_or_insert((faults, waited));
-            let by_faults = faults > had && waited.saturating_sub(from) > FAULT_WAIT_MIN_TIME;
+            let (faults, io_wait) = (program.process.major_faults().unwrap_or(0), program.spent().io_wait);
+            let (had, from) = *self.faults.get_or_insert((faults, io_wait));
+            let by_faults = faults > had && io_wait.saturating_sub(from) > FAULT_WAIT_MIN_TIME;
             let reads = read.saturating_sub(then) > UNEXPLAINED_MIN_BYTES || by_faults;
             // A program at the end of a file may be reading the next one, which has not been discovered yet.
-            self.is_still |= reads && offset < self.row.size_of(index);
+            self.is_still |= reads && offset < self.sequence.size_of(index);
         }
         self.unlock(index, offset, program);
     }
 
-    /// Returns the size of the row, if it is to be reported to the controller and has not been yet. A file that the
-    /// program opened after others counts only if it has read those to their ends, or if upcoming files are begun
+    /// Returns the size of the sequence, if it is to be reported to the controller and has not been yet. A file that
+    /// the program opened after others counts only if it has read those to their ends, or if upcoming files are begun
     /// anyway.
     pub(super) fn grown(&mut self) -> Option<u64> {
-        let is_unlocked = self.coming.as_ref().is_none_or(|coming| coming.unlocked);
-        let size = self.row.size();
+        let is_unlocked = self.predictor.as_ref().is_none_or(|predictor| predictor.unlocked);
+        let size = self.sequence.size();
         let may_be_told = size < self.told_size || is_unlocked || !self.passed.has_left_early;
         if size == self.told_size || !may_be_told {
             return None;
@@ -353,20 +355,20 @@ impl Reading {
         /// Number of smaller files that show it.
         const READ_THROUGH_MIN_FILES: usize = 2;
         let passed = self.passed.bytes + offset.saturating_sub(if index == 0 { self.first } else { 0 });
-        let Some(coming) = self.coming.as_mut().filter(|coming| !coming.unlocked) else { return };
+        let Some(predictor) = self.predictor.as_mut().filter(|predictor| !predictor.unlocked) else { return };
         let (Some(read), Some(before)) = (program.spent().read, self.passed.read) else { return };
-        let at_end = offset >= self.row.size_of(index) && passed >= READ_THROUGH_MIN_BYTES;
+        let at_end = offset >= self.sequence.size_of(index) && passed >= READ_THROUGH_MIN_BYTES;
         let really = read.saturating_sub(before) >= passed - passed / 10;
-        coming.unlocked = really && passed > 0 && (at_end || self.passed.files >= READ_THROUGH_MIN_FILES);
+        predictor.unlocked = really && passed > 0 && (at_end || self.passed.files >= READ_THROUGH_MIN_FILES);
     }
 
     /// Records the bytes that its program has read at the position just observed.
-    pub(super) fn note_got(&mut self, program: &Program) {
+    pub(super) fn record_read_bytes(&mut self, program: &Program) {
         self.read = program.spent().read;
     }
 
-    /// Records that so many of the bytes which its program has read since the last poll belong to another file.
-    pub(super) fn note_elsewhere(&mut self, bytes: u64, program: &Program) {
+    /// Excludes bytes that its program has read from another file since the last poll.
+    pub(super) fn exclude_other_files(&mut self, bytes: u64, program: &Program) {
         let read = program.spent().read;
         self.read = self.read.map(|before| (before + bytes).min(read.unwrap_or(before)).max(before));
     }
@@ -382,29 +384,29 @@ impl Reading {
             return;
         }
         if let (Some(before), Some(read)) = (self.read, program.spent().read) {
-            let end = self.row.position(self.index(), u64::MAX);
+            let end = self.sequence.position(self.index(), u64::MAX);
             let went = end.saturating_sub(self.position).min(read.saturating_sub(before));
             (self.position, self.gone) = (self.position + went, self.gone + went);
             self.read = Some(before + went);
         }
     }
 
-    fn look_at_size(&mut self, program: &Program, number: u32, index: usize, now: Nanos) {
+    fn check_size(&mut self, program: &Program, number: u32, index: usize, now: Nanos) {
         self.size_at = now + SIZE_POLL_PERIOD;
-        if index + 1 == self.row.len()
+        if index + 1 == self.sequence.len()
             && let Ok(identity) = program.process.identity(number)
-            && identity.is_same(&self.row.get(index).identity)
-            && identity.size != self.row.size_of(index)
+            && identity.is_same(&self.sequence.get(index).identity)
+            && identity.size != self.sequence.size_of(index)
         {
-            self.row.get_mut(index).identity = identity;
-            self.row.resize_last(identity.size);
+            self.sequence.get_mut(index).identity = identity;
+            self.sequence.resize_last(identity.size);
         }
     }
 
-    /// Returns the parts of files that a range of the row covers, each with the follower's descriptor.
+    /// Returns the parts of files that a range of the sequence covers, each with the follower's descriptor.
     pub(super) fn pieces(&self, range: &Range<u64>) -> Vec<Piece> {
-        let parts = self.row.parts(range).into_iter();
-        parts.map(|part| (Arc::clone(&self.row.get(part.index).handle), part.range)).collect()
+        let parts = self.sequence.parts(range).into_iter();
+        parts.map(|part| (Arc::clone(&self.sequence.get(part.index).handle), part.range)).collect()
     }
 
     /// Records an observation.
@@ -437,10 +439,10 @@ impl Reading {
             return None;
         }
         let index = self.index();
-        let member = self.row.get(index);
+        let member = self.sequence.get(index);
         self.account.read_ahead = page_cache::read_ahead(member.identity.device).unwrap_or(0);
         let from = self.offset();
-        let to = self.row.size_of(index).min(from + MEASURED_WINDOWS * self.account.read_ahead);
+        let to = self.sequence.size_of(index).min(from + MEASURED_WINDOWS * self.account.read_ahead);
         (from < to).then(|| (Arc::clone(&member.handle), from..to))
     }
 
@@ -453,11 +455,11 @@ impl Reading {
         if !is_at_beginning || now.saturating_sub(self.moved.0) > FIRST_READ_TIMEOUT {
             return None;
         }
-        let wants = program.reads_from(self.seat.as_ref()?.number)?;
+        let wants = program.reads_from(self.open_file.as_ref()?.number)?;
         self.has_begun = true;
-        let member = self.row.get(0);
+        let member = self.sequence.get(0);
         self.account.read_ahead = page_cache::read_ahead(member.identity.device).unwrap_or(0);
-        let windows = 0..self.row.size_of(0).min(4 * self.account.read_ahead);
+        let windows = 0..self.sequence.size_of(0).min(4 * self.account.read_ahead);
         (!windows.is_empty()).then(|| (wants, (Arc::clone(&member.handle), windows)))
     }
 
@@ -471,9 +473,9 @@ impl Reading {
         {
             return None;
         }
-        let bytes = program.reads_from(self.seat.as_ref()?.number)?;
+        let bytes = program.reads_from(self.open_file.as_ref()?.number)?;
         self.long_read_at = Some(self.position);
-        Some(bytes.min(self.row.size_of(self.index()).saturating_sub(self.offset())))
+        Some(bytes.min(self.sequence.size_of(self.index()).saturating_sub(self.offset())))
     }
 
     /// Derives the kernel's windows from its first read, if that is conclusive and the program has not moved meanwhile.

@@ -23,7 +23,7 @@ const TOUCH_BYTES: u64 = 64 << 10;
 const DIFFERENCE_DIVISOR: u64 = 4;
 
 /// Consecutive distances that the received bytes must match before they count as sequential progress.
-const MATCHES_MIN: u32 = 2;
+const MATCHING_DISTANCES_MIN: u32 = 2;
 
 /// Distance up to which two samples are compared.
 const DISTANCE_MAX: u64 = 64 << 20;
@@ -82,7 +82,7 @@ impl SampledReads {
 
     /// Returns the index of the place that was last continued in order.
     fn current(&self) -> Option<usize> {
-        self.places.iter().rposition(|place| place.matches >= MATCHES_MIN)
+        self.places.iter().rposition(|place| place.matches >= MATCHING_DISTANCES_MIN)
     }
 
     /// Records that a thread sleeps in a read of `bytes` at an offset; the process has received `received` bytes so far.

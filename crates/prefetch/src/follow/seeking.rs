@@ -47,7 +47,7 @@ impl Seeking {
     fn new(size: u64, position: u64, program: &Program, now: Nanos) -> Seeking {
         Seeking {
             file: TouchedFile::new(usize::try_from(size.div_ceil(GRANULE_BYTES)).unwrap_or(0)),
-            fetches: FetchState::new(program.spent().waited),
+            fetches: FetchState::new(program.spent().io_wait),
             in_flight: 0,
             last: (position, program.spent().read.unwrap_or(0)),
             moved_at: now,
@@ -111,15 +111,15 @@ impl Seeking {
     }
 
     /// Returns the bytes fetched, and those among them that were not reached.
-    pub(super) fn brought_and_wasted(&self) -> (u64, u64) {
+    pub(super) fn prefetched_and_wasted(&self) -> (u64, u64) {
         let ahead = self.file.counts().ahead() as u64 * GRANULE_BYTES;
-        (self.fetches.brought, ahead.min(self.fetches.brought))
+        (self.fetches.prefetched_bytes, ahead.min(self.fetches.prefetched_bytes))
     }
 
     /// Returns the time that the program would have waited for what was fetched and used, with one wait per
     /// `window` bytes of the kernel's read-ahead and one per place.
     pub(super) fn hidden(&self, window: u64) -> Option<Nanos> {
-        let used = (self.file.counts().used as u64 * GRANULE_BYTES).min(self.fetches.brought);
+        let used = (self.file.counts().used as u64 * GRANULE_BYTES).min(self.fetches.prefetched_bytes);
         let waits = self.file.used_runs() as u64 + used / (2 * window.max(GRANULE_BYTES));
         (used > 0).then_some(self.fetches.latency? * waits)
     }
@@ -133,11 +133,11 @@ fn granules_of(range: &Range<u64>) -> Range<usize> {
 
 impl Follower {
     /// Follows the seeks of a reading whose accesses are not sequential, and its long reads at explicit offsets.
-    pub(super) fn look_at_seeks(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
+    pub(super) fn poll_seeks(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
         let reading = self.readings.get_mut(&id)?;
-        let size = reading.row.size();
+        let size = reading.sequence.size();
         if self.options.watch_only
-            || reading.row.len() != 1
+            || reading.sequence.len() != 1
             || reading.stream.is_some()
             || size < FILE_MIN_BYTES
         {
@@ -156,9 +156,9 @@ impl Follower {
             reading.seeking.get_or_insert_with(|| Box::new(Seeking::new(size, position, program, now)));
         seeking.see(position, sleeps, spent.read.unwrap_or(0), now);
         seeking.see_long_reads(long_reads, now);
-        if seeking.fetches.may_fetch(spent.waited) {
-            let window = usize::try_from(self.controller.room() / GRANULE_BYTES).unwrap_or(usize::MAX);
-            let handle: Arc<Handle> = Arc::clone(&reading.row.get(0).handle);
+        if seeking.fetches.may_fetch(spent.io_wait) {
+            let window = usize::try_from(self.controller.memory_left() / GRANULE_BYTES).unwrap_or(usize::MAX);
+            let handle: Arc<Handle> = Arc::clone(&reading.sequence.get(0).handle);
             while seeking.in_flight < FETCHES_MAX {
                 let next = seeking.next_of_long_reads(window);
                 let next = next.or_else(|| if is_scattered { seeking.file.next_fetch(window) } else { None });

@@ -75,7 +75,7 @@ struct Followed {
     due: Instant,
     begun: Instant,
     /// Its programs' total waiting time when it was last seen to grow, and that time.
-    waited: (Nanos, Instant),
+    io_wait: (Nanos, Instant),
 }
 
 impl FollowerSet {
@@ -125,7 +125,7 @@ impl FollowerSet {
         let mut follower = Follower::new(process, self.options, Learner::new(learning, profile))?;
         follower.scope = Some(Scope { descendants, ..self.scope.clone() });
         let now = Instant::now();
-        let followed = Followed { follower, due: now, begun: now, waited: (Nanos::ZERO, now) };
+        let followed = Followed { follower, due: now, begun: now, io_wait: (Nanos::ZERO, now) };
         self.followers.insert(process, followed);
         self.share();
         Ok(())
@@ -172,11 +172,11 @@ impl FollowerSet {
     fn end_idle(&mut self, now: Instant) {
         let mut over = Vec::new();
         for (&process, followed) in &mut self.followers {
-            let waited = followed.follower.waited();
-            if waited > followed.waited.0 {
-                followed.waited = (waited, now);
+            let io_wait = followed.follower.io_wait();
+            if io_wait > followed.io_wait.0 {
+                followed.io_wait = (io_wait, now);
             }
-            let is_idle = now - followed.waited.1 > IDLE_TIMEOUT;
+            let is_idle = now - followed.io_wait.1 > IDLE_TIMEOUT;
             if followed.follower.has_ended() || is_idle || now - followed.begun > FOLLOWED_MAX_TIME {
                 over.push(process);
             }

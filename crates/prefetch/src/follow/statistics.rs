@@ -22,7 +22,7 @@ pub struct Point {
     /// End of the requested data, in bytes.
     pub prefetch: u64,
     /// Time that the program had waited for I/O.
-    pub waited: Nanos,
+    pub io_wait: Nanos,
 }
 
 /// Positions over time, of bounded length.
@@ -55,8 +55,8 @@ impl Curve {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     /// Bytes prefetched that were not cached before; and those that the program has not passed yet, as a number per
-    /// range of the row.
-    pub(super) brought: u64,
+    /// range of the sequence.
+    pub(super) prefetched_bytes: u64,
     waiting: Vec<(Range<u64>, u64)>,
     /// Prefetched bytes of files that the program has skipped.
     pub(super) passed_over: u64,
@@ -68,7 +68,7 @@ pub(super) struct Account {
     pub(super) curve: Curve,
     /// Bytes of the kernel's read-ahead found ahead of the program when it was first helped.
     pub(super) window_seen: Option<u64>,
-    /// Read-ahead size of the kernel, in bytes; 0 if it is not known.
+    /// Read-ahead size of the kernel, in bytes; 0 if it is unknown.
     pub(super) read_ahead: u64,
     /// Duration of the fastest of the follower's first accesses.
     latency: Option<Nanos>,
@@ -94,7 +94,7 @@ pub(super) struct Account {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadingState {
     pub(super) at: Nanos,
-    /// Position of the program in the row.
+    /// Position of the program in the sequence.
     pub(super) position: u64,
     /// End of the requested data.
     pub(super) prefetch: u64,
@@ -155,7 +155,7 @@ struct Stretch {
     /// and whether it includes the opening of a file.
     is_first: bool,
     is_open: bool,
-    waited: Nanos,
+    io_wait: Nanos,
     busy: Nanos,
 }
 
@@ -163,8 +163,8 @@ struct Stretch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) bytes: u64,
-    pub(super) waited: Nanos,
-    pub(super) ran: Nanos,
+    pub(super) io_wait: Nanos,
+    pub(super) cpu_time: Nanos,
     pub(super) time: Nanos,
     /// The time, divided among the readings of all programs.
     pub(super) divided: Nanos,
@@ -174,8 +174,8 @@ impl Share {
     pub(super) fn add(&mut self, other: Share) {
         self.bytes += other.bytes;
         self.divided += other.divided;
-        self.waited += other.waited;
-        self.ran += other.ran;
+        self.io_wait += other.io_wait;
+        self.cpu_time += other.cpu_time;
         self.time += other.time;
     }
 }
@@ -189,7 +189,7 @@ impl Account {
         let ReadingState { at, position: main, prefetch, spent, .. } = sight;
         let helps = Help::of(state, prefetch > main, watch_only);
         self.waiting.retain(|(range, _)| range.end > main);
-        self.curve.add(Point { at, main, prefetch, waited: spent.waited });
+        self.curve.add(Point { at, main, prefetch, io_wait: spent.io_wait });
         let Some(last) = self.last.replace(sight) else {
             (self.spot.1, self.visit.is_new) = (helps, true);
             return;
@@ -199,8 +199,8 @@ impl Account {
         let readings = sight.readings.max(1);
         self.spot.0.add(Share {
             bytes: went,
-            waited: spent.waited.saturating_sub(last.spent.waited) / readings,
-            ran: spent.ran.saturating_sub(last.spent.ran) / readings,
+            io_wait: spent.io_wait.saturating_sub(last.spent.io_wait) / readings,
+            cpu_time: spent.cpu_time.saturating_sub(last.spent.cpu_time) / readings,
             time,
             divided: time / sight.all_readings.max(1),
         });
@@ -225,8 +225,8 @@ impl Account {
     }
 
     /// Records that `bytes` bytes of a range were not cached, and have been prefetched.
-    pub(super) fn bring(&mut self, range: Range<u64>, bytes: u64) {
-        self.brought += bytes;
+    pub(super) fn add_prefetched(&mut self, range: Range<u64>, bytes: u64) {
+        self.prefetched_bytes += bytes;
         if bytes > 0 {
             self.waiting.push((range, bytes));
         }
@@ -239,15 +239,15 @@ impl Account {
         self.waiting.iter().map(|(range, bytes)| bytes.saturating_sub(passed(range))).sum()
     }
 
-    /// Records that the program has skipped this part of the row. Prefetched bytes are assumed to be evenly distributed
-    /// in each range.
+    /// Records that the program has skipped this part of the sequence. Prefetched bytes are assumed to be evenly
+    /// distributed in each range.
     pub(super) fn pass_over(&mut self, part: &Range<u64>) {
         for (range, bytes) in &mut self.waiting {
             let both = part.end.min(range.end).saturating_sub(part.start.max(range.start));
-            let brought =
+            let prefetched_bytes =
                 u128::from(both) * u128::from(*bytes) / u128::from((range.end - range.start).max(1));
-            let brought = u64::try_from(brought).unwrap_or(*bytes);
-            (*bytes, self.passed_over) = (*bytes - brought, self.passed_over + brought);
+            let prefetched_bytes = u64::try_from(prefetched_bytes).unwrap_or(*bytes);
+            (*bytes, self.passed_over) = (*bytes - prefetched_bytes, self.passed_over + prefetched_bytes);
         }
     }
 
@@ -272,9 +272,9 @@ impl Account {
         }
         self.alone.add(spent);
         if self.alone_in.len() < STRETCHES_MAX && passed == 0 {
-            let Share { waited, time, .. } = spent;
-            let busy = time.saturating_sub(waited);
-            self.alone_in.push(Stretch { bytes: from..self.visit.offset, is_first, is_open, waited, busy });
+            let Share { io_wait, time, .. } = spent;
+            let busy = time.saturating_sub(io_wait);
+            self.alone_in.push(Stretch { bytes: from..self.visit.offset, is_first, is_open, io_wait, busy });
         }
     }
 
@@ -290,7 +290,7 @@ impl Account {
         self.steady += if was_begun { helped.saturating_sub(self.ramp()) } else { helped };
     }
 
-    /// Records that it has read a whole file of the row between two polls.
+    /// Records that it has read a whole file of the sequence between two polls.
     pub(super) fn pass_by(&mut self, size: u64) {
         self.passed += size;
         if self.spot.1 == Help::Yes {
@@ -306,7 +306,7 @@ impl Account {
         let (rest, help) = std::mem::take(&mut self.spot);
         let share = if help == Help::Yes { &mut self.helped } else { &mut self.alone };
         // The time for which it kept the file open afterwards is irrelevant.
-        share.waited += rest.waited;
+        share.io_wait += rest.io_wait;
     }
 
     /// Returns the kernel's read-ahead window: twice the configured size for programs that announce sequential reading.
@@ -347,24 +347,24 @@ impl Account {
     fn latencies(&self) -> Option<(Nanos, Nanos)> {
         // The computing time between two waits has shortened the second one; half of it was spent on the window that
         // was available before the next one was requested.
-        let (mut waits, mut waited) = (0, Nanos::ZERO);
+        let (mut waits, mut io_wait) = (0, Nanos::ZERO);
         let first = self.alone_in.iter().find(|stretch| stretch.is_first);
         for stretch in self.alone_in.iter().filter(|stretch| !stretch.is_first && !stretch.is_open) {
             waits += self.waits(stretch.bytes.end) - self.waits(stretch.bytes.start);
-            waited += stretch.waited + Nanos(stretch.busy.0 / 2);
+            io_wait += stretch.io_wait + Nanos(stretch.busy.0 / 2);
         }
         let one = match (waits, first) {
             (0, first) => {
                 let first = first.or_else(|| self.alone_in.iter().find(|stretch| stretch.is_open))?;
-                Nanos(first.waited.0 / self.waits(first.bytes.end).max(1))
+                Nanos(first.io_wait.0 / self.waits(first.bytes.end).max(1))
             }
-            _ => Nanos(waited.0 / waits),
+            _ => Nanos(io_wait.0 / waits),
         };
         let one = self.latency.unwrap_or(one);
         let (mut opens, mut opening) = (0, Nanos::ZERO);
         for open in self.alone_in.iter().filter(|stretch| stretch.is_open && !stretch.is_first) {
             opens += 1;
-            opening += open.waited.saturating_sub(Nanos(one.0 * (self.waits(open.bytes.end).max(1) - 1)));
+            opening += open.io_wait.saturating_sub(Nanos(one.0 * (self.waits(open.bytes.end).max(1) - 1)));
         }
         Some((one, one.max(Nanos(opening.0 / opens.max(1)))))
     }
@@ -384,31 +384,31 @@ impl Account {
         /// Windows that a program must have read without prefetching for this observation to take precedence over the
         /// model.
         const OBSERVED_WINDOWS_MIN: u64 = 16;
-        if self.brought == 0 || self.helped.bytes == 0 {
+        if self.prefetched_bytes == 0 || self.helped.bytes == 0 {
             return None;
         }
         if self.alone_in.is_empty() {
             return None;
         }
-        let Share { bytes, waited, time, .. } = self.helped;
+        let Share { bytes, io_wait, time, .. } = self.helped;
         let window = self.window();
         let latencies = (window > 0).then(|| self.latencies()).flatten();
         let by_model = latencies.map(|(one, open)| {
-            let busy = time.saturating_sub(waited);
+            let busy = time.saturating_sub(io_wait);
             let computes = |part| share(busy, part, bytes);
             let opens = Nanos(open.0 * self.opened);
             let seconds = Nanos(one.saturating_sub(computes(FIRST_WINDOW_BYTES / 2)).0 * self.long);
             opens + seconds + share(one.saturating_sub(computes(window)), self.steady, 2 * window)
         });
-        let as_alone = || (self.alone.bytes > 0).then(|| share(self.alone.waited, bytes, self.alone.bytes));
+        let as_alone = || (self.alone.bytes > 0).then(|| share(self.alone.io_wait, bytes, self.alone.bytes));
         // A long enough observation takes precedence over the model.
         let seen = || {
             as_alone().filter(|_| self.alone.bytes >= OBSERVED_WINDOWS_MIN * window.max(FIRST_WINDOW_BYTES))
         };
         let expected = seen().or(by_model).or_else(as_alone)?;
         // Other bytes were cached, or the kernel read them first and the program waited as without prefetching.
-        let of_brought = share(expected, self.brought.min(bytes), bytes);
-        Some(of_brought.min(expected.saturating_sub(waited)))
+        let of_brought = share(expected, self.prefetched_bytes.min(bytes), bytes);
+        Some(of_brought.min(expected.saturating_sub(io_wait)))
     }
 }
 

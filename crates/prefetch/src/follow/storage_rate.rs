@@ -35,25 +35,25 @@ const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Candidate {
     file: Arc<CachedFile>,
     range: Range<u64>,
-    waited: Nanos,
+    io_wait: Nanos,
 }
 
 impl Candidate {
     /// Returns the range that a program read last, if it would have been read ahead.
     pub(super) fn of(reading: &Reading) -> Option<Candidate> {
-        let Share { bytes, waited, divided, .. } = reading.account.would_help;
+        let Share { bytes, io_wait, divided, .. } = reading.account.would_help;
         let rate = u128::from(bytes) * u128::from(SAMPLE_TIME.0) / u128::from(divided.0.max(1));
         let wanted = u64::try_from(rate).unwrap_or(u64::MAX).clamp(SAMPLE_MIN_BYTES, SAMPLE_MAX_BYTES);
         let end = reading.offset() / ACCESS_BYTES * ACCESS_BYTES;
         let start = end.saturating_sub(wanted.min(bytes)).next_multiple_of(ACCESS_BYTES);
         let is_enough = end.saturating_sub(start) >= SAMPLE_MIN_BYTES;
         let file = if is_enough { reading.current_file() } else { None };
-        Some(Candidate { file: file?, range: start..end, waited })
+        Some(Candidate { file: file?, range: start..end, io_wait })
     }
 
     /// Returns whether its program has waited longer than the other one's.
     pub(super) fn is_better_than(&self, other: &Candidate) -> bool {
-        self.waited > other.waited
+        self.io_wait > other.io_wait
     }
 
     /// Returns bytes per second; `None` if the measurement fails or exceeds its time limit.
@@ -74,20 +74,20 @@ fn measure(file: &CachedFile, range: &Range<u64>) -> Option<u64> {
     let is_gone = |at: &u64| file.find(&(*at..*at + ACCESS_BYTES)).is_some_and(|found| found.cached == 0);
     let from = range.clone().step_by(ACCESS_BYTES as usize).find(is_gone)?;
     // A single access, then all others concurrently: the additional time is the time to transfer their bytes.
-    let (_, first) = bring(file, &(from..from + ACCESS_BYTES))?;
-    let (bytes, all) = bring(file, &(from + ACCESS_BYTES..range.end))?;
+    let (_, first) = load(file, &(from..from + ACCESS_BYTES))?;
+    let (bytes, all) = load(file, &(from + ACCESS_BYTES..range.end))?;
     let time = all.saturating_sub(first).max(Duration::from_micros(10));
     let rate = u128::from(bytes) * 1_000_000_000 / time.as_nanos();
     u64::try_from(rate).ok().filter(|_| bytes >= SAMPLE_MIN_BYTES / 2)
 }
 
 /// Returns the bytes of a range that were not cached, and the time until they are.
-fn bring(file: &CachedFile, range: &Range<u64>) -> Option<(u64, Duration)> {
+fn load(file: &CachedFile, range: &Range<u64>) -> Option<(u64, Duration)> {
     let begun = Instant::now();
-    let brought = file.bring(range);
+    let outcome = file.load(range);
     let arrived = |at: u64| file.await_byte(at + ACCESS_BYTES.min(range.end - at) - 1);
-    let is_there = brought.done && range.clone().step_by(ACCESS_BYTES as usize).all(arrived);
-    is_there.then(|| (brought.bytes, begun.elapsed()))
+    let is_there = outcome.done && range.clone().step_by(ACCESS_BYTES as usize).all(arrived);
+    is_there.then(|| (outcome.bytes, begun.elapsed()))
 }
 
 #[cfg(test)]
@@ -100,12 +100,12 @@ mod tests {
     #[test]
     fn what_is_read_once_more_is_there_afterwards_and_gives_a_rate() {
         const SIZE: u64 = 4 << 20;
-        let scratch = Scratch::with(&content(SIZE as usize)).chilled();
+        let scratch = Scratch::with(&content(SIZE as usize)).evicted();
         let file = CachedFile::new(File::open(scratch.path()).unwrap());
         if file.find(&(0..SIZE)).is_none_or(|found| found.cached > 0) {
             return skipped("what_is_read_once_more", "files stay in memory here, or it cannot be seen");
         }
-        assert!(bring(&file, &(0..SIZE)).is_some());
+        assert!(load(&file, &(0..SIZE)).is_some());
         assert!(measure(&file, &(0..SIZE)).is_some_and(|rate| rate > 0));
         assert_eq!(file.find(&(0..SIZE)).unwrap().cached, SIZE);
     }

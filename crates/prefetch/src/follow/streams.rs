@@ -38,7 +38,7 @@ const BACKWARD_MAX_BYTES: u64 = 1 << 20;
 const UNSEEN_GAP_BYTES: u64 = 64 << 20;
 
 /// Touches that belong to no stream after which a stream that was not touched meanwhile is abandoned.
-const STRAYS_MAX: u64 = 8;
+const STRAY_TOUCHES_MAX: u64 = 8;
 
 /// Identifies a stream among those of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,7 +143,7 @@ impl Streams {
         let wanted = &mut self.wanted;
         // After a stream is abandoned, the next one must advance twice as far.
         self.streams.retain(|stream| {
-            let stays = strays - stream.strays < STRAYS_MAX;
+            let stays = strays - stream.strays < STRAY_TOUCHES_MAX;
             if !stays {
                 *wanted =
                     (*wanted).max((stream.at - stream.from).saturating_mul(2)).min(STREAM_MIN_BYTES_MAX);
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(streams.streams().len(), 1);
         touch_all(
             &mut streams,
-            (0..STRAYS_MAX).map(|index| (index + 1) * (50 << 20)..(index + 1) * (50 << 20) + PAGE),
+            (0..STRAY_TOUCHES_MAX).map(|index| (index + 1) * (50 << 20)..(index + 1) * (50 << 20) + PAGE),
         );
         assert_eq!(places(&streams), []);
         let again = 30 << 20;

@@ -130,14 +130,14 @@ impl Default for SummaryBuilder {
 
 impl SummaryBuilder {
     /// Returns the time that programs which have ended waited for I/O.
-    pub(super) fn waited(&self) -> Nanos {
+    pub(super) fn io_wait(&self) -> Nanos {
         self.summary.io_wait
     }
 
     pub(super) fn end_program(&mut self, program: &Program) {
         let spent = program.spent();
-        self.summary.computing += spent.ran;
-        self.summary.io_wait += spent.waited;
+        self.summary.computing += spent.cpu_time;
+        self.summary.io_wait += spent.io_wait;
         self.summary.core_wait += spent.queued;
         self.unseen += u64::from(program.unseen == Unseen::Yes);
         self.busiest = self.busiest.max(program.busiest());
@@ -146,16 +146,16 @@ impl SummaryBuilder {
     /// Adds a reading that has ended with `ahead` bytes requested ahead of it.
     pub(super) fn end_reading(&mut self, reading: &Reading, state: Option<State>, ahead: u64, watched: bool) {
         let account = &reading.account;
-        let (brought, wasted) =
-            reading.seeking.as_ref().map_or((0, 0), |seeking| seeking.brought_and_wasted());
+        let (prefetched_bytes, wasted) =
+            reading.seeking.as_ref().map_or((0, 0), |seeking| seeking.prefetched_and_wasted());
         // Long reads at explicit offsets move no position.
         let read = match &reading.seeking {
-            Some(seeking) if reading.gone == 0 => seeking.touched_bytes().min(reading.row.size()),
+            Some(seeking) if reading.gone == 0 => seeking.touched_bytes().min(reading.sequence.size()),
             _ => reading.gone,
         };
         self.files.extend(reading.visited.iter().map(|file| (file.device, file.inode)));
         // It is covered by the streams derived from touches.
-        if reading.is_traced && reading.gone == 0 && brought == 0 {
+        if reading.is_traced && reading.gone == 0 && prefetched_bytes == 0 {
             return;
         }
         if watched {
@@ -164,9 +164,9 @@ impl SummaryBuilder {
         let mut told = ReadingSummary {
             name: reading.name.clone(),
             files: reading.visited.len() as u64,
-            size: reading.row.size(),
+            size: reading.sequence.size(),
             read_bytes: read,
-            prefetched_bytes: account.brought,
+            prefetched_bytes: account.prefetched_bytes,
             wasted_bytes: account.wasted(reading.position).min(ahead) + account.passed_over,
             io_hidden: account.hidden(),
             idle: why_idle(reading, state, watched),
@@ -174,7 +174,7 @@ impl SummaryBuilder {
             advice: if watched { advice(reading) } else { None },
         };
         if let Some(seeking) = &reading.seeking {
-            told.prefetched_bytes += brought;
+            told.prefetched_bytes += prefetched_bytes;
             told.wasted_bytes += wasted;
             if let Some(hidden) = seeking.hidden(account.read_ahead) {
                 *told.io_hidden.get_or_insert(Nanos::ZERO) += hidden;
@@ -195,7 +195,7 @@ impl SummaryBuilder {
         if let Some(idle) = told.idle {
             *summary.idle.entry(idle).or_default() += read;
         }
-        self.tell(told);
+        self.add_reading(told);
     }
 
     /// Adds a file that was touched at scattered places.
@@ -205,7 +205,7 @@ impl SummaryBuilder {
         self.summary.read_bytes += touched;
         *self.summary.idle.entry(idle).or_default() += touched;
         let (size, read) = (file.size, touched);
-        self.tell(ReadingSummary {
+        self.add_reading(ReadingSummary {
             name,
             files: 1,
             size,
@@ -241,13 +241,13 @@ impl SummaryBuilder {
         if let Some(idle) = told.idle {
             *summary.idle.entry(idle).or_default() += told.read_bytes;
         }
-        self.tell(told);
+        self.add_reading(told);
     }
 
-    fn tell(&mut self, told: ReadingSummary) {
+    fn add_reading(&mut self, reading: ReadingSummary) {
         let readings = &mut self.summary.readings;
-        readings.push(told);
-        readings.sort_by_key(|told| std::cmp::Reverse(told.read_bytes));
+        readings.push(reading);
+        readings.sort_by_key(|reading| std::cmp::Reverse(reading.read_bytes));
         readings.truncate(STREAMS_MAX);
     }
 
@@ -294,7 +294,7 @@ fn why_idle(reading: &Reading, state: Option<State>, watched: bool) -> Option<Id
         Some(State::Idle(idle)) if idle != Idle::Done => Some(idle),
         _ => None,
     };
-    if account.brought == 0 {
+    if account.prefetched_bytes == 0 {
         return longest.map(|(idle, _)| *idle).or(last);
     }
     longest.filter(|(_, time)| **time > account.helped.time).map(|(idle, _)| *idle)
@@ -304,13 +304,13 @@ fn why_idle(reading: &Reading, state: Option<State>, watched: bool) -> Option<Id
 /// of `rate` bytes per second delivers the bytes (equation 2 of the paper), and by the computing time of the `busiest`
 /// thread.
 fn could_save(share: Share, elapsed: Nanos, busiest: Nanos, rate: Option<u64>) -> Nanos {
-    let Share { bytes, waited, ran, divided, .. } = share;
+    let Share { bytes, io_wait, cpu_time, divided, .. } = share;
     // Concurrent waits of threads overlap, and so do those of processes.
-    let threads = ((waited + ran).as_secs_f64() / divided.as_secs_f64().max(1e-9)).max(1.0);
+    let threads = ((io_wait + cpu_time).as_secs_f64() / divided.as_secs_f64().max(1e-9)).max(1.0);
     let time = divided.min(elapsed).as_secs_f64();
-    let waited = waited.as_secs_f64() / threads * time / divided.as_secs_f64().max(1e-9);
+    let io_wait = io_wait.as_secs_f64() / threads * time / divided.as_secs_f64().max(1e-9);
     let transfer = rate.map_or(0.0, |rate| bytes as f64 / rate.max(1) as f64);
-    let saved = time - transfer.max(time - waited);
+    let saved = time - transfer.max(time - io_wait);
     Nanos((saved.max(0.0) * 1e9) as u64).min(elapsed.saturating_sub(busiest))
 }
 
@@ -322,14 +322,14 @@ fn advice(reading: &Reading) -> Option<Advice> {
     let spent = &reading.account.alone;
     let device = page_cache::device_numbers(reading.current().device);
     let read_ahead = page_cache::read_ahead(reading.current().device)?;
-    if spent.waited.0 < spent.time.0 / WAIT_SHARE_DIVISOR || spent.bytes < 1 << 20 || read_ahead == 0 {
+    if spent.io_wait.0 < spent.time.0 / WAIT_SHARE_DIVISOR || spent.bytes < 1 << 20 || read_ahead == 0 {
         return None;
     }
     // With short files, the program waits for the first bytes of each file.
     if reading.gone < 2 * read_ahead * reading.visited.len() as u64 {
         return None;
     }
-    let factor = 2.0 * (1.0 + spent.waited.as_secs_f64() / spent.ran.as_secs_f64().max(1e-6));
+    let factor = 2.0 * (1.0 + spent.io_wait.as_secs_f64() / spent.cpu_time.as_secs_f64().max(1e-6));
     let wanted = (read_ahead as f64 * factor) as u64;
     // Two windows are in flight at a time.
     let access = Nanos((spent.time.0 as f64 / spent.bytes as f64 * 2.0 * read_ahead as f64) as u64);
@@ -349,19 +349,24 @@ mod tests {
     #[test]
     fn as_much_can_be_saved_as_is_waited_unless_storage_or_computing_takes_longer() {
         let second = Nanos(SECOND);
-        let alone =
-            Share { bytes: 1000, waited: second * 3, ran: second, time: second * 4, divided: second * 4 };
+        let alone = Share {
+            bytes: 1000,
+            io_wait: second * 3,
+            cpu_time: second,
+            time: second * 4,
+            divided: second * 4,
+        };
         assert_eq!(seconds(alone, 1, None), 3.0);
         assert_eq!(seconds(alone, 1, Some(10_000)), 3.0);
         assert_eq!(seconds(alone, 1, Some(500)), 2.0, "the bytes take 2 of the 4 seconds");
         assert_eq!(seconds(alone, 1, Some(100)), 0.0, "the storage is as slow as the program");
         assert_eq!(seconds(alone, 4, None), 1.0, "another process computes on the data");
         // Four threads that waited concurrently.
-        let four = Share { waited: second * 12, ran: second * 4, ..alone };
+        let four = Share { io_wait: second * 12, cpu_time: second * 4, ..alone };
         assert_eq!(seconds(four, 1, None), 3.0);
         // Four concurrent processes, whose times add up to more than the elapsed time.
         let processes =
-            Share { bytes: 4000, waited: second * 15, ran: second * 5, divided: second * 20, ..alone };
+            Share { bytes: 4000, io_wait: second * 15, cpu_time: second * 5, divided: second * 20, ..alone };
         assert!((seconds(processes, 1, None) - 3.75).abs() < 1e-9);
         assert_eq!(seconds(Share::default(), 0, None), 0.0);
     }

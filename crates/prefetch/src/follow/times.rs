@@ -9,9 +9,10 @@ use sakiyomi_os::process::{Sleeps, Thread, Times};
 /// Totals of a program since it is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CpuIoTimes {
-    pub(super) ran: Nanos,
+    /// Time on a CPU.
+    pub(super) cpu_time: Nanos,
     /// Time waiting for I/O.
-    pub(super) waited: Nanos,
+    pub(super) io_wait: Nanos,
     /// Time waiting for a core.
     pub(super) queued: Nanos,
     /// Number of times that it was scheduled on a core.
@@ -26,7 +27,7 @@ pub(super) struct Timed {
     thread: Thread,
     /// The times when sleep was last counted.
     last: Times,
-    ran: Duration,
+    cpu_time: Duration,
     queued: Duration,
     turns: u64,
     /// Whether it slept then.
@@ -35,7 +36,7 @@ pub(super) struct Timed {
     sleeps: Option<Sleeps>,
     since: (Nanos, u32),
     /// In nanoseconds. May decrease: a running thread appears to sleep until the kernel has updated its times.
-    waited: i64,
+    io_wait: i64,
     most_waited: i64,
 }
 
@@ -43,17 +44,17 @@ impl CpuIoTimes {
     /// Adds the times of a thread.
     pub(super) fn add(&mut self, timed: &Timed) {
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        self.ran += nanos(timed.ran);
+        self.cpu_time += nanos(timed.cpu_time);
         self.queued += nanos(timed.queued);
-        self.waited += Nanos(timed.most_waited.unsigned_abs());
+        self.io_wait += Nanos(timed.most_waited.unsigned_abs());
         self.turns += timed.turns;
     }
 }
 
 impl Timed {
     /// Returns its CPU time.
-    pub(super) fn ran(&self) -> Nanos {
-        Nanos(u64::try_from(self.ran.as_nanos()).unwrap_or(u64::MAX))
+    pub(super) fn cpu_time(&self) -> Nanos {
+        Nanos(u64::try_from(self.cpu_time.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
@@ -67,13 +68,13 @@ impl Timed {
         Timed {
             thread,
             last: Times::default(),
-            ran: Duration::ZERO,
+            cpu_time: Duration::ZERO,
             queued: Duration::ZERO,
             turns: 0,
             slept: false,
             sleeps: None,
             since: (Nanos::ZERO, 0),
-            waited: 0,
+            io_wait: 0,
             most_waited: 0,
         }
     }
@@ -85,7 +86,7 @@ impl Timed {
     pub(super) fn sample(&mut self, now: Nanos) -> io::Result<()> {
         // The CPU time of an ended thread stays available until it is reaped.
         let times = self.thread.times()?;
-        (self.ran, self.queued, self.turns) = (times.ran, times.queued, times.turns);
+        (self.cpu_time, self.queued, self.turns) = (times.ran, times.queued, times.turns);
         let sleeps = self.thread.sleeps()?;
         self.since.1 += 1;
         if sleeps != Sleeps::Not {
@@ -97,8 +98,8 @@ impl Timed {
         }
         if self.sleeps == Some(Sleeps::ForIo) {
             let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-            self.waited += signed(times.slept) - signed(self.last.slept);
-            self.most_waited = self.most_waited.max(self.waited);
+            self.io_wait += signed(times.slept) - signed(self.last.slept);
+            self.most_waited = self.most_waited.max(self.io_wait);
         }
         self.slept = sleeps != Sleeps::Not;
         self.last = times;

@@ -63,7 +63,7 @@ struct Touched {
     tries: u32,
     readings: BTreeMap<StreamId, ReadingId>,
     /// Whether a reading reports it, because a stream was followed or a position moved.
-    is_told: bool,
+    is_reported: bool,
     /// End of a reading by position, of which touches may still arrive.
     explained: Option<Nanos>,
 }
@@ -238,7 +238,7 @@ impl Follower {
         let TracedFile::File { name, identity, place } = &file.what else { return None };
         let (name, identity, place) = (name.clone(), *identity, place.clone());
         if self.is_explained(key.0, &identity, stream.begun, now) {
-            self.traced.files.get_mut(&key)?.is_told = true;
+            self.traced.files.get_mut(&key)?.is_reported = true;
             return None;
         }
         let process = Arc::clone(&self.programs.get(&key.0)?.shared);
@@ -249,12 +249,12 @@ impl Follower {
         let member = Member { identity, handle: Arc::new(Handle::new(place, Some(identity))) };
         let id = self.name_reading();
         let reading = Reading::of_stream(id, key.0, name, member, stream, now);
-        let (at, size) = (reading.position, reading.row.size());
+        let (at, size) = (reading.position, reading.sequence.size());
         self.readings.insert(id, reading);
         let file = self.traced.files.get_mut(&key)?;
         file.readings.insert(stream.id, id);
-        file.is_told = true;
-        self.tell(now, Event::Begun { id, at, size });
+        file.is_reported = true;
+        self.notify(now, Event::Opened { id, at, size });
         Some(())
     }
 
@@ -267,7 +267,7 @@ impl Follower {
         let same: Vec<ReadingId> = self.readings.values().filter(of_it).map(|reading| reading.id).collect();
         let mut explained = false;
         for id in same {
-            self.look_at(id, now);
+            self.poll_one(id, now);
             if let Some(reading) = self.readings.get_mut(&id) {
                 let moved = reading.has_moved_since(since.min(now.saturating_sub(MOVE_RECENT_TIME)));
                 reading.is_traced = !moved;
@@ -319,8 +319,8 @@ impl Follower {
         // This explains a position that does not move.
         if let TracedFile::File { identity, .. } = &file.what {
             let (identity, begun) = (*identity, file.begun);
-            let is_told = self.is_explained(number, &identity, begun, now);
-            self.traced.files.get_mut(&key)?.is_told = is_told;
+            let is_reported = self.is_explained(number, &identity, begun, now);
+            self.traced.files.get_mut(&key)?.is_reported = is_reported;
         }
         Some(())
     }
@@ -334,7 +334,7 @@ impl Follower {
         for key in keys {
             let Some(file) = self.traced.files.remove(&key) else { continue };
             let TracedFile::File { name, identity, .. } = file.what else { continue };
-            if !file.is_told {
+            if !file.is_reported {
                 self.tally.end_scattered(name, &identity, file.streams.touched);
             }
         }
@@ -348,9 +348,9 @@ impl Traced {
     }
 
     /// Records that a reading by position covers this file, so that touches in this time belong to it.
-    pub(super) fn tell(&mut self, program: u32, file: &Identity, now: Nanos) {
+    pub(super) fn set_explained(&mut self, program: u32, file: &Identity, now: Nanos) {
         if let Some(touched) = self.files.get_mut(&(program, file.device, file.inode)) {
-            (touched.is_told, touched.explained) = (true, Some(now));
+            (touched.is_reported, touched.explained) = (true, Some(now));
             touched.streams.keep(|id| touched.readings.contains_key(&id));
         }
     }
@@ -368,7 +368,7 @@ impl Traced {
             what: TracedFile::NotYet,
             tries: 0,
             readings: BTreeMap::new(),
-            is_told: false,
+            is_reported: false,
             explained: None,
         });
         if matches!(file.what, TracedFile::LeftAlone) || file.was_explained(now) && file.readings.is_empty() {

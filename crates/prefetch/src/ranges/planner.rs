@@ -29,7 +29,7 @@ const WINDOW_PIECES_MIN: u64 = 4;
 /// each of which uses the next range.
 const LOCATED_RANGES_MAX: usize = 64;
 
-/// A plan, which is told what the consumer has used and which requests have completed.
+/// A plan, which is notified of the ranges that the consumer has used and of completed requests.
 #[derive(Debug)]
 pub(crate) struct Planner {
     /// The ranges in their order, cut at the end of the file.

@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 
 /// A file that is not cached; `None` where files stay in memory.
 fn cold(test: &str, bytes: &[u8]) -> Option<(Scratch, File)> {
-    let scratch = Scratch::with(bytes).chilled();
+    let scratch = Scratch::with(bytes).evicted();
     let file = File::open(scratch.path()).unwrap();
     if !page_cache::residency(&file, 0..u64::MAX).is_ok_and(|found| found.cached == 0) {
         skipped(test, "files stay in memory here, or it cannot be seen");
@@ -50,7 +50,7 @@ proptest! {
         backwards: bool,
     ) {
         let bytes = content(size);
-        let scratch = Scratch::with(&bytes).chilled();
+        let scratch = Scratch::with(&bytes).evicted();
         let file = File::open(scratch.path()).unwrap();
         let options = Builder { memory };
         let prefetch = options.open(scratch.path(), ranges.clone()).unwrap();
@@ -138,7 +138,7 @@ fn ranges_that_are_cached_already_cost_no_read() {
 #[test]
 fn threads_share_a_prefetch_and_report_in_any_order() {
     let bytes = content(16 << 20);
-    let scratch = Scratch::with(&bytes).chilled();
+    let scratch = Scratch::with(&bytes).evicted();
     let ranges: Vec<Range<u64>> =
         (0..64).map(|index| (index * 37 % 64) * MIB / 4).map(|at| at..at + MIB / 4).collect();
     let prefetch = Prefetch::builder().memory(MIB).open(scratch.path(), ranges).unwrap();

@@ -113,7 +113,7 @@ impl Watch {
             let now = self.task.progress.now();
             self.watch_memory(now);
             self.take_answers(now);
-            self.look(now);
+            self.poll(now);
             self.carry_out();
             let state = self.controller.state(ID);
             self.task.progress.set_outlook(state, self.controller.ahead(ID).unwrap_or(0..0));
@@ -130,14 +130,14 @@ impl Watch {
         let now = self.task.progress.now();
         self.watch_memory(now);
         let (from, since, size) = (self.task.from, self.task.since, self.size);
-        self.tell(since, Event::Begun { id: ID, at: from, size });
+        self.notify(since, Event::Opened { id: ID, at: from, size });
         let sight = self.task.progress.see(now);
         if sight.position > from + 1 {
-            self.tell(since, Event::At { id: ID, at: from + 1 });
+            self.notify(since, Event::Position { id: ID, at: from + 1 });
         }
     }
 
-    fn tell(&mut self, now: Nanos, event: Event) {
+    fn notify(&mut self, now: Nanos, event: Event) {
         self.controller.on(now, event, &mut self.todo);
     }
 
@@ -147,35 +147,35 @@ impl Watch {
         }
         self.memory_at = now + MEMORY_POLL_PERIOD;
         let bytes = self.task.memory.unwrap_or_else(budget::of_this_process);
-        self.tell(now, Event::Room { bytes });
+        self.notify(now, Event::Memory { bytes });
     }
 
     /// Observes position and times of the reader. Time between two reads counts as computation.
-    fn look(&mut self, now: Nanos) {
+    fn poll(&mut self, now: Nanos) {
         let mut sight = self.task.progress.see(now);
         if let Some(last) = self.last {
-            sight.waited = sight.waited.max(last.waited);
+            sight.io_wait = sight.io_wait.max(last.io_wait);
         }
         let moved = self.last.is_none_or(|last| last.position != sight.position);
         let pause = if moved { Nanos::ZERO } else { Nanos((self.pause.0 * 2).max(1_000_000)) };
         self.pause = pause.min(PAUSE_MAX);
         self.last = Some(sight);
-        let ReaderState { position, read, waited } = sight;
+        let ReaderState { position, read, io_wait } = sight;
         if position > self.size && self.task.can_grow {
             self.resize(now, position);
         }
         if position >= self.size && position != self.measured_at {
             self.measure(position);
         }
-        let ran = now.saturating_sub(waited);
-        self.tell(now, Event::Spent { id: ID, ran, waited, read: Some(read) });
-        self.tell(now, Event::At { id: ID, at: position });
+        let cpu_time = now.saturating_sub(io_wait);
+        self.notify(now, Event::Times { id: ID, cpu_time, io_wait, read: Some(read) });
+        self.notify(now, Event::Position { id: ID, at: position });
     }
 
     fn resize(&mut self, now: Nanos, size: u64) {
         if size != self.size {
             self.size = size;
-            self.tell(now, Event::Resized { id: ID, size });
+            self.notify(now, Event::Resized { id: ID, size });
         }
     }
 
@@ -202,18 +202,18 @@ impl Watch {
                     self.last.into_iter().for_each(|sight| self.task.progress.is_helped(sight));
                     JobRequest::Fetch(range)
                 }
-                Action::Look { range, .. } => JobRequest::Look(range),
+                Action::CheckResidency { range, .. } => JobRequest::Look(range),
             };
             let refused = match &order {
                 JobRequest::Fetch(range) => Event::Fetched { id: ID, range: range.clone(), done: false },
                 JobRequest::Look(range) => {
-                    Event::Found { id: ID, range: range.clone(), cached: 0, evicted: 0 }
+                    Event::Residency { id: ID, range: range.clone(), cached: 0, evicted: 0 }
                 }
                 JobRequest::Measure => continue,
             };
             if !self.send(order) {
                 let now = self.task.progress.now();
-                self.tell(now, refused);
+                self.notify(now, refused);
             }
         }
     }
@@ -226,13 +226,13 @@ impl Watch {
                 self.resize(now, size);
             }
             match came {
-                JobResult::Brought(range, FetchOutcome { bytes, done }) => {
+                JobResult::Fetched(range, FetchOutcome { bytes, done }) => {
                     self.task.progress.has_prefetched(bytes);
-                    self.tell(now, Event::Fetched { id: ID, range, done });
+                    self.notify(now, Event::Fetched { id: ID, range, done });
                 }
                 JobResult::Found(range, found) => {
                     let Found { cached, evicted } = found.unwrap_or_else(|| self.taken_for(&range));
-                    self.tell(now, Event::Found { id: ID, range, cached, evicted });
+                    self.notify(now, Event::Residency { id: ID, range, cached, evicted });
                 }
                 JobResult::Measured => self.measuring = false,
             }
@@ -273,14 +273,14 @@ struct BlockingJob {
 
 impl BlockingJob {
     /// Fetches in parts, so that it ends soon after its reader.
-    fn bring(&self, range: &Range<u64>) -> FetchOutcome {
+    fn load(&self, range: &Range<u64>) -> FetchOutcome {
         /// Bytes fetched between two checks whether the reader has ended.
         const PART_BYTES: u64 = 1 << 20;
         let mut sum = FetchOutcome { bytes: 0, done: true };
         let mut at = range.start;
         while at < range.end && sum.done && !self.progress.is_over() {
             let end = range.end.min(at + PART_BYTES);
-            let FetchOutcome { bytes, done } = self.file.bring(&(at..end));
+            let FetchOutcome { bytes, done } = self.file.load(&(at..end));
             sum = FetchOutcome { bytes: sum.bytes + bytes, done };
             at = end;
         }
@@ -301,7 +301,7 @@ struct JobReply {
 }
 
 enum JobResult {
-    Brought(Range<u64>, FetchOutcome),
+    Fetched(Range<u64>, FetchOutcome),
     Found(Range<u64>, Option<Found>),
     Measured,
 }
@@ -315,7 +315,7 @@ impl Job for BlockingJob {
 
     fn carry_out(self) -> (JobReply, Option<BlockingJob>) {
         let came = match &self.order {
-            JobRequest::Fetch(range) => JobResult::Brought(range.clone(), self.bring(range)),
+            JobRequest::Fetch(range) => JobResult::Fetched(range.clone(), self.load(range)),
             JobRequest::Look(range) => JobResult::Found(range.clone(), self.file.find(range)),
             JobRequest::Measure => JobResult::Measured,
         };

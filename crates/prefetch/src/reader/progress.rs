@@ -42,7 +42,7 @@ pub(super) struct Progress {
 pub(super) struct ReaderState {
     pub(super) position: u64,
     pub(super) read: u64,
-    pub(super) waited: Nanos,
+    pub(super) io_wait: Nanos,
 }
 
 impl Progress {
@@ -75,9 +75,9 @@ impl Progress {
 
     /// Records the end of a read of `bytes` after a wait; returns true if the prefetching thread should be woken at
     /// once.
-    pub(super) fn ends(&self, bytes: u64, waited: Duration) -> bool {
-        if waited >= WAIT_MIN_TIME {
-            self.waited_ns.fetch_add(nanos(waited).0, SeqCst);
+    pub(super) fn ends(&self, bytes: u64, io_wait: Duration) -> bool {
+        if io_wait >= WAIT_MIN_TIME {
+            self.waited_ns.fetch_add(nanos(io_wait).0, SeqCst);
             self.waits.fetch_add(1, Relaxed);
         }
         self.reading_since_ns.store(0, SeqCst);
@@ -96,10 +96,10 @@ impl Progress {
         let position = self.position.load(SeqCst);
         let read = self.read.load(SeqCst);
         // In this order a read that ends meanwhile is not counted twice.
-        let waited = Nanos(self.waited_ns.load(SeqCst));
+        let io_wait = Nanos(self.waited_ns.load(SeqCst));
         let since = self.reading_since_ns.load(SeqCst);
         let waits = if since == 0 { Nanos::ZERO } else { now.saturating_sub(Nanos(since - 1)) };
-        ReaderState { position, read, waited: waited + waits }
+        ReaderState { position, read, io_wait: io_wait + waits }
     }
 
     pub(super) fn call_at(&self, position: u64) {
@@ -116,7 +116,7 @@ impl Progress {
 
     /// Records that a range is requested: before the first one, the program was without help.
     pub(super) fn is_helped(&self, sight: ReaderState) {
-        self.alone.get_or_init(|| (sight.read, sight.waited));
+        self.alone.get_or_init(|| (sight.read, sight.io_wait));
     }
 
     pub(super) fn has_prefetched(&self, bytes: u64) {
@@ -129,19 +129,19 @@ impl Progress {
 
     pub(super) fn statistics(&self) -> Statistics {
         let read = self.read.load(Relaxed);
-        let waited = Nanos(self.waited_ns.load(Relaxed));
+        let io_wait = Nanos(self.waited_ns.load(Relaxed));
         let prefetched = self.prefetched.load(Relaxed);
         let (state, ahead) = self.outlook.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hidden = self.alone.get().map_or(Nanos::ZERO, |&(bytes, alone)| {
             let since = prefetched.min(read.saturating_sub(bytes));
             let expected = u128::from(alone.0) * u128::from(since) / u128::from(bytes.max(1));
-            Nanos(u64::try_from(expected).unwrap_or(u64::MAX)).saturating_sub(waited.saturating_sub(alone))
+            Nanos(u64::try_from(expected).unwrap_or(u64::MAX)).saturating_sub(io_wait.saturating_sub(alone))
         });
         Statistics {
             read_bytes: read,
             prefetched_bytes: prefetched,
             waits: self.waits.load(Relaxed),
-            io_wait: Duration::from_nanos(waited.0),
+            io_wait: Duration::from_nanos(io_wait.0),
             io_hidden: Duration::from_nanos(hidden.0),
             ahead,
             state,
@@ -162,10 +162,10 @@ mod tests {
         let progress = Progress::new(10);
         progress.begins(Nanos(1_000_000), 10);
         let sight = progress.see(Nanos(5_000_000));
-        assert_eq!(sight, ReaderState { position: 10, read: 0, waited: Nanos(4_000_000) });
+        assert_eq!(sight, ReaderState { position: 10, read: 0, io_wait: Nanos(4_000_000) });
         progress.ends(90, Duration::from_millis(6));
         let sight = progress.see(Nanos(9_000_000));
-        assert_eq!(sight, ReaderState { position: 100, read: 90, waited: Nanos(6_000_000) });
+        assert_eq!(sight, ReaderState { position: 100, read: 90, io_wait: Nanos(6_000_000) });
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         progress.ends(1000, Duration::from_millis(10));
         progress.is_helped(progress.see(Nanos(0)));
         progress.ends(4000, Duration::from_millis(5));
-        assert_eq!(progress.statistics().io_hidden, Duration::ZERO, "nothing has been brought");
+        assert_eq!(progress.statistics().io_hidden, Duration::ZERO, "nothing has been prefetched");
         progress.has_prefetched(4000);
         assert_eq!(progress.statistics().io_hidden, Duration::from_millis(35));
     }

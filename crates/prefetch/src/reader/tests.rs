@@ -55,7 +55,7 @@ proptest! {
     ) {
         let bytes = content(size);
         let scratch = Scratch::with(&bytes);
-        let scratch = if cold { scratch.chilled() } else { scratch };
+        let scratch = if cold { scratch.evicted() } else { scratch };
         let options = Builder { limit, memory: None };
         let mut reader = options.open(scratch.path()).unwrap();
         let mut at = 0u64;
@@ -102,7 +102,7 @@ proptest! {
         cold: bool,
     ) {
         let scratch = Scratch::with(&content(3_000_000));
-        let scratch = if cold { scratch.chilled() } else { scratch };
+        let scratch = if cold { scratch.evicted() } else { scratch };
         let mut reader = eager(scratch.path());
         let file = OpenOptions::new().write(true).open(scratch.path()).unwrap();
         let mut held = content(3_000_000);
@@ -153,7 +153,7 @@ fn what_is_in_memory_already_is_left_alone() {
 
 #[test]
 fn what_is_not_in_memory_is_brought_there_as_far_as_the_limit_and_no_further() {
-    let scratch = Scratch::with(&content(8 << 20)).chilled();
+    let scratch = Scratch::with(&content(8 << 20)).evicted();
     let file = File::open(scratch.path()).unwrap();
     let all = sakiyomi_io::page_cache::residency(&file, 0..8 << 20).unwrap();
     if all.cached > 0 {

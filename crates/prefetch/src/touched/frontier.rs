@@ -8,10 +8,10 @@ pub(super) const REACH_GRANULES: usize = 64;
 /// Granules behind an upward frontier whose first touch fills a gap rather than starting another frontier: 1 MiB.
 const GAP_GRANULES: usize = 16;
 
-/// Granules of the longest period that is recognised: 8 MiB.
+/// Granules of the longest period that is recognized: 8 MiB.
 const PERIOD_MAX: usize = 128;
 
-/// Granules over which a period is compared: 32 MiB, and enough for the repetitions that are asked for.
+/// Granules over which a period is compared: 32 MiB, and enough for the required repetitions.
 const HISTORY_GRANULES: usize = 512;
 
 const _: () = assert!(HISTORY_GRANULES >= 3 * PERIOD_MAX);

@@ -53,7 +53,7 @@ impl Run {
 
     fn execute(&self, is_helped: bool) -> Outcome {
         let mut file = TouchedFile::new(self.length);
-        // When each granule is in memory; 0 if nobody asked for it.
+        // When each granule is in memory; 0 if it was not requested.
         let mut arrives = vec![0u64; self.length];
         let mut device_free = 0u64;
         let mut request = |now: u64, part: Range<usize>, arrives: &mut Vec<u64>| -> u64 {
@@ -166,7 +166,7 @@ fn orders_of_a_dense_file_come_near_the_bound() {
 
 #[test]
 fn slices_are_fetched_without_what_is_between_them() {
-    // Gaps of more than 4 MiB are not recognised; then little is fetched in vain. A long period is known late.
+    // Gaps of more than 4 MiB are not recognized; then little is wasted. A long period is known late.
     for (size, every, factor) in [(2, 4, 1.3), (8, 32, 4.0), (3, 24, 9.0), (32, 64, 1.5), (16, 128, 28.0)] {
         let slices = pieces(size, every);
         Run::new(LENGTH, vec![slices.concat()]).check(&format!("{size} of {every}"), factor, 1.3);
@@ -191,7 +191,10 @@ fn a_program_that_stops_has_earned_what_is_wasted() {
     for stop in [3, 10, 64, 300, 1000] {
         let run = Run::new(LENGTH, vec![(0..stop).collect()]);
         let counts = run.execute(true).counts;
-        assert!(counts.ahead() <= FIRST_CREDIT + 3 * counts.used / 2 + FETCH_GRANULES, "{stop}: {counts:?}");
+        assert!(
+            counts.ahead() <= FIRST_CREDIT_GRANULES + 3 * counts.used / 2 + FETCH_GRANULES,
+            "{stop}: {counts:?}"
+        );
     }
 }
 

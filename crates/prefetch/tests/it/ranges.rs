@@ -1,4 +1,4 @@
-//! Ranges on a slow device: which requests are in flight together, and that nobody waits for those that hang.
+//! Ranges on a slow device: which requests are in flight together, and that no caller waits for those that hang.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -22,7 +22,7 @@ fn in_flight(mounted: &Mounted) -> u64 {
     mounted.seen().totals.in_flight
 }
 
-/// A range of `length` bytes in each `distance` of a file, in an order that nobody can predict. `count` is a power of two.
+/// A range of `length` bytes in each `distance` of a file, in an unpredictable order. `count` is a power of two.
 fn scattered(count: u64, length: u64, distance: u64) -> Vec<Range<u64>> {
     (0..count).map(|index| index * 337 % count * distance).map(|at| at..at + length).collect()
 }

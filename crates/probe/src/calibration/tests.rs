@@ -244,7 +244,7 @@ fn query(depth: usize, block_bytes: u64) -> Query {
 }
 
 #[test]
-fn estimates_lie_between_the_measured_neighbours() {
+fn estimates_lie_between_the_measured_neighbors() {
     let found = example().estimate(&query(4, 16_384)).unwrap();
     // Half-way on both logarithmic scales.
     assert!((found.throughput_bytes_per_s / 4e8 - 1.0).abs() < 1e-9, "{found:?}");

@@ -5,7 +5,7 @@ use super::curve::Curve;
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::operators::OperatorCosts;
-use super::records::{GIVING_GROUPS, GROUPING};
+use super::records::{EMITTING_GROUPS, GROUPING};
 use super::shape::{GroupKeyShape, GroupSize, RowShape, StateShape};
 use super::stage::Stage;
 use super::step::Step;
@@ -165,7 +165,7 @@ fn resident(work: &Work<'_>, groups: Groups, mut read: Stage) -> Vec<Stage> {
     read.heap_bytes += threads * table_bytes * memory_ratio / GROUP_MEMORY_RATIO;
     let last = Stage {
         step: Step::EmitGroups,
-        records: GIVING_GROUPS,
+        records: EMITTING_GROUPS,
         user_ns: merge_ns,
         serial_ns: if is_serial { merge_ns } else { 0.0 },
         portions: if is_serial { 0.0 } else { SPILLED_PARTITIONS as f64 },
@@ -215,7 +215,7 @@ fn merged(
     (mut count, capacity, share): (f64, f64, f64),
 ) -> Result<Stage, CostError> {
     let mut last =
-        Stage { step: Step::EmitGroups, records: GIVING_GROUPS, portions: partitions, ..Stage::default() };
+        Stage { step: Step::EmitGroups, records: EMITTING_GROUPS, portions: partitions, ..Stage::default() };
     last.buffer_bytes = work.threads() * RUN_BLOCKS * work.spill_block;
     last.fill_bytes = groups.records(work, count).1.bytes() / partitions;
     let (mut part, mut parts) = (groups, 1.0);

@@ -30,7 +30,7 @@ const MERGE_PASSES_MAX: u64 = 4;
 const RESIDENT_SAFETY_RATIO: f64 = 1.1;
 
 /// Bytes and rows of a table at most, so that sums of them are numbers of 64 bits.
-const EXPECTED_MAX: u64 = 1 << 56;
+const EXPECTED_COUNT_MAX: u64 = 1 << 56;
 
 /// Resources that decide the sizes of algorithms.
 #[derive(Clone, Copy, Debug)]
@@ -117,9 +117,9 @@ fn memory_plan(
         heap_bytes: resources.heap,
         threads: resources.threads,
         directories: resources.directories,
-        expected_bytes: Some((sorting.bytes as u64).min(EXPECTED_MAX)),
-        expected_rows: Some((sorting.rows as u64).min(EXPECTED_MAX)),
-        spilled_bytes: Some((sorting.bytes as u64).min(EXPECTED_MAX)),
+        expected_bytes: Some((sorting.bytes as u64).min(EXPECTED_COUNT_MAX)),
+        expected_rows: Some((sorting.rows as u64).min(EXPECTED_COUNT_MAX)),
+        spilled_bytes: Some((sorting.bytes as u64).min(EXPECTED_COUNT_MAX)),
         resident_bytes: resident,
         partitions_max,
         planned_partitions: None,

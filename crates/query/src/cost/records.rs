@@ -10,8 +10,9 @@ use super::shape::Side;
 pub(crate) const SAMPLING: &[&str] = &["sample"];
 const SAMPLING_SIDES: [&[&str]; 2] = [&["sample left"], &["sample right"]];
 /// Reading a table and partitioning its rows, spilled or not.
-pub(crate) const DIVIDING: &[&str] = &["read", "write runs"];
-const DIVIDING_SIDES: [&[&str]; 2] = [&["read left", "write runs left"], &["read right", "write runs right"]];
+pub(crate) const PARTITIONING: &[&str] = &["read", "write runs"];
+const PARTITIONING_SIDES: [&[&str]; 2] =
+    [&["read left", "write runs left"], &["read right", "write runs right"]];
 /// Reading a table and sorting runs.
 pub(crate) const MAKING_RUNS: &[&str] = &["read", "write runs", "sort"];
 const MAKING_RUNS_SIDES: [&[&str]; 2] =
@@ -25,15 +26,15 @@ macro_rules! of_both_sides {
 }
 
 /// Sorting partitions and emitting them.
-pub(crate) const GIVING_PARTITIONS: &[&str] =
+pub(crate) const EMITTING_PARTITIONS: &[&str] =
     of_both_sides!["read runs", "sort", "gather", "merge"; "join", "encode", "write"];
 /// Merging runs and emitting rows.
-pub(crate) const GIVING_MERGED: &[&str] =
+pub(crate) const EMITTING_MERGED: &[&str] =
     of_both_sides!["merge", "read runs", "gather"; "join", "encode", "write"];
 /// Reading a table and grouping its rows.
 pub(crate) const GROUPING: &[&str] = &["read", "group", "write groups"];
 /// Emitting groups.
-pub(crate) const GIVING_GROUPS: &[&str] = &["merge", "read groups", "encode", "write"];
+pub(crate) const EMITTING_GROUPS: &[&str] = &["merge", "read groups", "encode", "write"];
 /// A pipelined job, whose parts are not recorded separately.
 pub(crate) const STREAMING: &[&str] = of_both_sides![
     "read", "build", "partition", "write runs", "read runs", "sort", "merge", "gather"; "join", "group", "encode", "write"
@@ -43,7 +44,7 @@ pub(crate) const STREAMING: &[&str] = of_both_sides![
 pub(crate) fn of_side(records: &'static [&'static str], side: Side) -> &'static [&'static str] {
     match records {
         SAMPLING => SAMPLING_SIDES[side.index()],
-        DIVIDING => DIVIDING_SIDES[side.index()],
+        PARTITIONING => PARTITIONING_SIDES[side.index()],
         MAKING_RUNS => MAKING_RUNS_SIDES[side.index()],
         other => other,
     }

@@ -46,11 +46,11 @@ impl Model<'_> {
     }
 
     /// Returns the plans that differ from a plan in one choice, with a description of the difference.
-    pub(crate) fn neighbours(&self, plan: &Plan) -> Vec<(String, Plan)> {
+    pub(crate) fn neighbors(&self, plan: &Plan) -> Vec<(String, Plan)> {
         let mut all = Vec::new();
-        let mut add = |difference: String, neighbour: Plan| {
-            if neighbour != *plan {
-                all.push((difference, neighbour));
+        let mut add = |difference: String, neighbor: Plan| {
+            if neighbor != *plan {
+                all.push((difference, neighbor));
             }
         };
         for engine in self.engines() {

@@ -90,7 +90,7 @@ impl Model<'_> {
         let plan = chosen.plan.clone();
         let prediction = self.predict(task, &plan)?;
         let rejected =
-            self.rejected(task, &prediction, others(&kinds).into_iter().chain(self.neighbours(&plan)));
+            self.rejected(task, &prediction, others(&kinds).into_iter().chain(self.neighbors(&plan)));
         Ok(Choice { plan, prediction, rejected })
     }
 

@@ -8,7 +8,7 @@
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::plan::SortMethod;
-use super::records::{DIVIDING, GIVING_MERGED, GIVING_PARTITIONS, MAKING_RUNS, STREAMING};
+use super::records::{EMITTING_MERGED, EMITTING_PARTITIONS, MAKING_RUNS, PARTITIONING, STREAMING};
 use super::shape::{KeyShape, Operator};
 use super::stage::Stage;
 use super::step::Step;
@@ -57,7 +57,7 @@ fn in_memory(
     partitions: f64,
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
-    let mut read = work.scan(Step::Divide, DIVIDING, table)?;
+    let mut read = work.scan(Step::Divide, PARTITIONING, table)?;
     read.user_ns += work.scatter_ns(rows, partitions);
     read.buffer_bytes = rows.bytes() + partitions * work.threads() * work.spill_block;
     let mut last = emit(work, rows, partitions, key);
@@ -76,7 +76,7 @@ fn range_partition(
     let spilled_rows = Rows { count: (rows.bytes() - resident) / rows.shape.bytes, ..rows };
     let (compress_ns, spilled) = work.compress(spilled_rows)?;
     let restore_ns = work.restore_ns(spilled_rows)?;
-    let mut read = work.scan(Step::Divide, DIVIDING, table)?;
+    let mut read = work.scan(Step::Divide, PARTITIONING, table)?;
     read.user_ns += work.scatter_ns(rows, partitions) + compress_ns;
     read.flows.push(Flow::write(Role::Spill, spilled).ahead(UNITS_AHEAD));
     read.buffer_bytes = resident + partitions * work.threads() * work.spill_block;
@@ -96,7 +96,7 @@ fn emit(work: &Work<'_>, rows: Rows, partitions: f64, key: KeyShape) -> Stage {
     let entries = portion * PARTITION_SKEW_RATIO * SORT_ENTRY_BYTES;
     Stage {
         step: Step::EmitPartitions,
-        records: GIVING_PARTITIONS,
+        records: EMITTING_PARTITIONS,
         user_ns,
         portions: partitions,
         heap_bytes: work.threads() * entries + work.batches_bytes(rows),
@@ -164,7 +164,7 @@ fn merged(work: &Work<'_>, rows: Rows, runs: f64, key: KeyShape) -> Stage {
     let heap_bytes = work.batches_bytes(rows);
     Stage {
         step: Step::EmitMerged,
-        records: GIVING_MERGED,
+        records: EMITTING_MERGED,
         user_ns: ns,
         serial_ns: ns,
         heap_bytes,
@@ -186,7 +186,7 @@ fn top(work: &Work<'_>, table: usize, rows: Rows) -> Result<Sorted, CostError> {
     read.heap_bytes += collected.count * SORT_ENTRY_BYTES * work.threads();
     let last = Stage {
         step: Step::EmitPartitions,
-        records: GIVING_PARTITIONS,
+        records: EMITTING_PARTITIONS,
         user_ns: work.gather_ns(kept, kept.bytes()),
         ..Stage::default()
     };

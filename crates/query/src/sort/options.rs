@@ -15,7 +15,8 @@ pub struct SortOptions {
     pub sample: Option<RecordBatch>,
     /// Estimated bytes of all rows in memory, if known.
     pub expected_bytes: Option<u64>,
-    /// Bytes of all rows in memory at most, if estimated: what to plan for if [`SortOptions::expected_bytes`] is not known.
+    /// Bytes of all rows in memory at most, if estimated: what to plan for if [`SortOptions::expected_bytes`] is
+    /// unknown.
     pub bytes_max: Option<u64>,
     /// Estimated number of rows, if known.
     pub expected_rows: Option<u64>,

@@ -31,7 +31,7 @@ impl Item for Wide {
 }
 
 /// Number of items below which a comparison sort is faster.
-const FEW_ITEMS: usize = 256;
+const COMPARISON_SORT_MAX_ITEMS: usize = 256;
 
 /// Maximum bits of a digit: 2,048 counters fit in the L1 cache.
 const DIGIT_BITS_MAX: u32 = 11;
@@ -47,7 +47,7 @@ pub(crate) fn sort<T: Item>(items: &mut [T], scratch: &mut Vec<T>, shift: u32, b
     if bits == 0 || items.len() < 2 {
         return;
     }
-    if items.len() < FEW_ITEMS {
+    if items.len() < COMPARISON_SORT_MAX_ITEMS {
         return items.sort_unstable();
     }
     scratch.clear();
@@ -82,7 +82,7 @@ fn divide<T: Item>(items: &mut [T], scratch: &mut [T], shift: u32, bits: u32) {
         let (part, rest_of_scratch) = scratch.split_at_mut(count);
         let (target, rest_of_items) = items.split_at_mut(count);
         target.copy_from_slice(part);
-        if count < FEW_ITEMS {
+        if count < COMPARISON_SORT_MAX_ITEMS {
             target.sort_unstable();
         } else if count > CACHED_ITEMS && rest > DIVISION_BITS {
             divide(target, part, shift, rest);

@@ -122,7 +122,7 @@ const LOWER_WINDOWS: u32 = 2;
 const LOWER_SHARE: f64 = 0.25;
 
 /// Relative gain below which the level stays.
-const GAIN_MIN: f64 = 0.03;
+const LEVEL_GAIN_MIN_RATIO: f64 = 0.03;
 
 /// Change of the ratio after which other levels are tried again.
 const RATIO_DRIFT: f64 = 0.2;
@@ -230,7 +230,7 @@ impl Controller {
         let costs = Level::ALL.map(|level| self.cost(level).unwrap_or(f64::INFINITY));
         let best = Level::ALL.into_iter().min_by(|a, b| costs[*a as usize].total_cmp(&costs[*b as usize]));
         let best = best.unwrap_or(Level::None);
-        if costs[best as usize] < costs[self.current as usize] * (1.0 - GAIN_MIN) {
+        if costs[best as usize] < costs[self.current as usize] * (1.0 - LEVEL_GAIN_MIN_RATIO) {
             self.change(best);
             self.ratio_tried = self.costs[best as usize].map_or(1.0, |cost| cost.ratio);
         }

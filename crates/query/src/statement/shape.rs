@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_neighbours_are_as_many_as_their_runs() {
+    fn groups_of_neighbors_are_as_many_as_their_runs() {
         // Runs of 64 neighbors of a table that is in the order of its groups, which have 4 rows each.
         let row = |n: i64| n / 64 * 6400 + n % 64;
         let found = groups(&numbers((0..16_000).map(|n| row(n) / 4)), 1_600_000, u64::MAX).unwrap() as f64;

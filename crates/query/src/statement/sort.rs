@@ -48,7 +48,7 @@ pub fn sort(
     let threads = job.options().threads;
     let options = options(job, &rows, &keys, sort, plan)?;
     let sorted = crate::sort::sort(job, rows.streams(job, threads, sort.stable)?, &keys, &options)?;
-    if progress.look().total_rows > 0 {
+    if progress.snapshot().total_rows > 0 {
         progress.expect_more(sorted.rows());
     }
     progress.begin("writing");

@@ -263,13 +263,13 @@ fn progress_ends_at_its_total_however_many_rows_pass() {
             let job = job(scratch.root(), 32 * MIB, 2);
             let by = Sort { by: "k".to_owned(), limit, stable: false };
             let outcome = sort(&job, input(), &by, &to_file(scratch.path("o")), None).unwrap();
-            let (end, expected) = (job.progress().look(), outcome.input_rows + outcome.output_rows);
+            let (end, expected) = (job.progress().snapshot(), outcome.input_rows + outcome.output_rows);
             assert_eq!((end.done_rows, end.total_rows), (expected, expected), "{filter:?}, {limit:?}");
         }
         let job = job(scratch.root(), 32 * MIB, 2);
         let by = Aggregate { by: Some("k".to_owned()), functions: Vec::new(), count: true };
         aggregate(&job, input(), &by, &to_file(scratch.path("o"))).unwrap();
-        let end = job.progress().look();
+        let end = job.progress().snapshot();
         assert_eq!(end.done_rows, end.total_rows, "{filter:?}");
     }
 }

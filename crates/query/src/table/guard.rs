@@ -18,7 +18,7 @@ thread_local! {
 }
 
 /// Runs `decoding`. A panic becomes an error that names the file, and is not printed.
-pub(super) fn decode<T>(path: &Path, decoding: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub(super) fn catch_panics<T>(path: &Path, decoding: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     silence_guarded_panics();
     let was_guarded = IS_GUARDED.replace(true);
     let outcome = panic::catch_unwind(AssertUnwindSafe(decoding));
@@ -60,7 +60,7 @@ pub(super) fn printable(message: impl Display) -> String {
 }
 
 /// Adds the file's name to the errors of decoders and of checks.
-pub(super) fn named(path: &Path) -> impl Fn(Error) -> Error + Copy {
+pub(super) fn name_file(path: &Path) -> impl Fn(Error) -> Error + Copy {
     move |error| match error {
         Error::Arrow(source) => damaged(path, source),
         Error::Parquet(source) => damaged(path, source),
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_failed_assertion_of_a_decoder_is_one_sentence() {
-        let error = decode(Path::new("t"), || -> Result<(), Error> {
+        let error = catch_panics(Path::new("t"), || -> Result<(), Error> {
             assert_eq!(1, 2, "both");
             Ok(())
         });

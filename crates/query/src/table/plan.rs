@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::allowance::Allowance;
 use super::arrow::{ArrowFile, ArrowPlan, ArrowScan, ArrowStream, Loaded, StreamScan};
 use super::content::{Content, Data};
 use super::csv::{CsvInput, CsvPlan, CsvScan};
+use super::decoder_memory::DecoderMemory;
 use super::fetch::{Fetcher, RangesOf, Shared, Split};
 use super::options::{Format, ScanOptions};
 use super::parquet::{self, Divisions, ParquetFile, ParquetPlan, ParquetScan, Runs, page_memory};
@@ -216,8 +216,8 @@ impl Scan<'_> {
         // All accounts are opened before anything is borrowed.
         let fetchers = (0..workers).map(|worker| Fetcher::new(self.job, &shared, worker));
         let fetchers = fetchers.collect::<Result<Vec<_>, Error>>()?.into_iter().map(|fetcher| {
-            let allowance = Allowance::new(self.job, self.decoder_bytes, extra)?;
-            Ok((fetcher, allowance))
+            let memory = DecoderMemory::new(self.job, self.decoder_bytes, extra)?;
+            Ok((fetcher, memory))
         });
         let fetchers = fetchers.collect::<Result<Vec<_>, Error>>()?;
         match &self.table.content {
@@ -233,8 +233,8 @@ impl Scan<'_> {
                     divisions,
                     metadata: self.kept.memory,
                 });
-                for (fetcher, allowance) in fetchers {
-                    streams.push(Box::new(ParquetScan::new(self.job, &plan, fetcher, allowance)));
+                for (fetcher, memory) in fetchers {
+                    streams.push(Box::new(ParquetScan::new(self.job, &plan, fetcher, memory)));
                 }
             }
             Content::Arrow(files) => {
@@ -247,8 +247,8 @@ impl Scan<'_> {
                     dictionaries,
                     memory,
                 });
-                for (fetcher, allowance) in fetchers {
-                    streams.push(Box::new(ArrowScan::new(self.job, &plan, fetcher, allowance)));
+                for (fetcher, memory) in fetchers {
+                    streams.push(Box::new(ArrowScan::new(self.job, &plan, fetcher, memory)));
                 }
             }
             Content::Csv(_) | Content::Stream(..) => unreachable!("these have no splits"),
@@ -314,9 +314,9 @@ impl Scan<'_> {
         let mut streams: Vec<Box<dyn Batches>> = Vec::with_capacity(workers);
         for _ in 0..workers {
             // Bodies are read into allocated memory, not into the job's buffers.
-            let allowance = Allowance::new(self.job, self.decoder_bytes, 0)?;
+            let memory = DecoderMemory::new(self.job, self.decoder_bytes, 0)?;
             let (shape, rows) = (self.shape.clone(), self.options.batch_rows.max(1));
-            streams.push(Box::new(StreamScan::new(self.job, &stream, &columns, shape, rows, allowance)));
+            streams.push(Box::new(StreamScan::new(self.job, &stream, &columns, shape, rows, memory)));
         }
         Ok(streams)
     }

@@ -132,7 +132,7 @@ fn a_regulated_io_takes_its_ideal_time() {
     }
 }
 
-/// Section 4.3: the difference between the delay asked for and the one given is carried over.
+/// Section 4.3: the difference between the requested and the actual delay is carried over.
 #[test]
 fn what_the_timer_is_late_is_carried_over() {
     let mut bench = Bench::measured(thesis());

@@ -257,20 +257,20 @@ impl Sheet<'_> {
             let line = |more: &str| {
                 format!("<path class=\"aid\" stroke=\"{color}\" stroke-width=\"6\"{more} d=\"M{x} {y}h26\"/>")
             };
-            let centre = x + 13;
+            let center = x + 13;
             svg.push_str(&match key.shape {
                 KeyShape::Area => {
                     format!("<rect class=\"aid\" x=\"{x}\" y=\"{}\" width=\"22\" height=\"22\" fill=\"{color}\"/>", y - 11)
                 }
                 KeyShape::Line => line(""),
                 KeyShape::DashedLine => line(" stroke-dasharray=\"8 10\""),
-                KeyShape::Disc => format!("<circle class=\"aid\" cx=\"{centre}\" cy=\"{y}\" r=\"9\" fill=\"{color}\"/>"),
+                KeyShape::Disc => format!("<circle class=\"aid\" cx=\"{center}\" cy=\"{y}\" r=\"9\" fill=\"{color}\"/>"),
                 KeyShape::Ring => format!(
-                    "<circle class=\"aid\" cx=\"{centre}\" cy=\"{y}\" r=\"9\" fill=\"none\" stroke=\"{color}\" stroke-width=\"4\"/>"
+                    "<circle class=\"aid\" cx=\"{center}\" cy=\"{y}\" r=\"9\" fill=\"none\" stroke=\"{color}\" stroke-width=\"4\"/>"
                 ),
                 KeyShape::Cross => format!(
                     "<path class=\"aid\" stroke=\"{color}\" stroke-width=\"4\" d=\"M{} {}l18 18m0 -18l-18 18\"/>",
-                    centre - 9,
+                    center - 9,
                     y - 9
                 ),
             });

@@ -14,14 +14,15 @@ pub struct DaemonStatus {
     pub elapsed_ns: u64,
     /// CPU time of the daemon and its workers.
     pub own_cpu_ns: u64,
-    /// Memory for data that lies ahead of all followed processes together; absent: a quarter of the available memory.
+    /// Limit of the memory for data prefetched for all followed processes together; absent: a quarter of the available
+    /// memory.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memory_bytes: Option<u64>,
-    /// Workers, one for each user and groups that the followed processes have.
+    /// Worker processes: one for each set of credentials (user and groups) among the followed processes.
     pub workers: u64,
     /// Processes that are followed now, each with its descendants.
     pub followed: Vec<DaemonProcess>,
-    /// Number of processes that were followed and are no longer.
+    /// Number of processes that are no longer followed.
     pub ended: u64,
     /// The latest of them, the last one first.
     pub latest: Vec<DaemonProcess>,

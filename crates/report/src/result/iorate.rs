@@ -34,7 +34,7 @@ pub struct IorateResult {
 pub struct IorateDevice {
     /// Its name.
     pub name: String,
-    /// The policy of its regulator: `ours` or `thesis`.
+    /// The policy of its regulator: `deadline` or `thesis`.
     pub policy: String,
     /// Measured service time of one I/O in nanoseconds.
     pub service_ns: u64,
@@ -48,7 +48,7 @@ pub struct IorateDevice {
     pub waiting: u64,
     /// Requests answered since the mount.
     pub requests: u64,
-    /// Time in nanoseconds for which it was busy since the mount; absent if not known.
+    /// Time in nanoseconds for which it was busy since the mount; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
     /// Requests answered per second since the previous poll; absent at the first.
@@ -159,7 +159,7 @@ pub struct IorateProgram {
 }
 
 impl Present for IorateResult {
-    const SCHEMA: &'static str = "sakiyomi.iorate/1";
+    const SCHEMA: &'static str = "sakiyomi.iorate/2";
 
     fn title(&self) -> String {
         self.mount.clone()

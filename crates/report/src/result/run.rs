@@ -102,7 +102,7 @@ impl RunResult {
         if self.elapsed_ns == 0 { 1.0 } else { (all as f64 / self.elapsed_ns as f64).max(1.0) }
     }
 
-    /// Returns the elapsed time saved by the hidden I/O wait; `None` if it is not known. Streams that alternate in
+    /// Returns the elapsed time saved by the hidden I/O wait; `None` if it is unknown. Streams that alternate in
     /// one thread save the sum of their hidden waits.
     #[must_use]
     pub fn saved(&self) -> Option<u64> {

@@ -34,7 +34,7 @@ pub struct TopWindow {
     pub end_ns: u64,
     /// Requests that the device answered.
     pub requests: u64,
-    /// Busy time of the device in nanoseconds; absent if it is not known.
+    /// Busy time of the device in nanoseconds; absent if it is unknown.
     pub busy_ns: Option<u64>,
     /// Maximum of the requests in the device at the end of an interval.
     pub in_device_max: u64,
@@ -90,7 +90,7 @@ impl TopShare {
 }
 
 impl Present for TopResult {
-    const SCHEMA: &'static str = "sakiyomi.iorate_top/1";
+    const SCHEMA: &'static str = "sakiyomi.iorate-top/2";
 
     fn title(&self) -> String {
         format!("{} under {}", self.device.name, self.mount)

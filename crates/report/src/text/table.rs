@@ -108,18 +108,18 @@ pub(super) fn side_by_side(totals: &Totals, style: Style) -> String {
         rows.push(vec![one_line(&group.name)]);
         for fact in &group.facts {
             let words = fact.values.iter().map(|cell| one_line(&cell.value.text()));
-            let judgement =
-                fact.values.last().and_then(|cell| judgement(cell.tone)).map(|(word, _)| word.to_owned());
+            let judgment =
+                fact.values.last().and_then(|cell| judgment(cell.tone)).map(|(word, _)| word.to_owned());
             rows.push(
                 std::iter::once(format!("  {}", one_line(&fact.label)))
                     .chain(words)
-                    .chain(judgement)
+                    .chain(judgment)
                     .collect(),
             );
         }
     }
     let paint = |line: &str| {
-        for (word, code) in [Tone::Better, Tone::Worse].into_iter().filter_map(judgement) {
+        for (word, code) in [Tone::Better, Tone::Worse].into_iter().filter_map(judgment) {
             if let Some(rest) = line.strip_suffix(word) {
                 return rest.to_owned() + &style.paint(code, word) + "\n";
             }
@@ -130,7 +130,7 @@ pub(super) fn side_by_side(totals: &Totals, style: Style) -> String {
 }
 
 /// Returns the word for a change, and its color.
-fn judgement(tone: Tone) -> Option<(&'static str, &'static str)> {
+fn judgment(tone: Tone) -> Option<(&'static str, &'static str)> {
     match tone {
         Tone::Better => Some(("better", "32")),
         Tone::Worse => Some(("worse", "31")),

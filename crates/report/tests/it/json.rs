@@ -160,7 +160,7 @@ fn keys_of_plans_and_cores_of_streams_are_stable_and_read_back() {
 
 #[test]
 fn unknown_keys_are_ignored() {
-    let text = r#"{"kernel":"k","cpu":"c","cores":1,"memory_bytes":2,"colour":"red"}"#;
+    let text = r#"{"kernel":"k","cpu":"c","cores":1,"memory_bytes":2,"color":"red"}"#;
     assert_eq!(serde_json::from_str::<Machine>(text).unwrap().cores, 1);
 }
 

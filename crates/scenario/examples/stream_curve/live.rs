@@ -1,4 +1,4 @@
-//! The simulation held against this machine: a chain runs on one core and on two, and is simulated with the costs that
+//! The simulation compared with this machine: a chain runs on one core and on two, and is simulated with the costs that
 //! were measured. What is measured for the costs are saturated runs and one at a low rate, and not the loads that are
 //! compared.
 //!

@@ -74,11 +74,11 @@ fn print(placement: &Placement, outcome: &StreamOutcome, model: &Model<'_>) {
     let micros = |time: Nanos| time.0 as f64 * 1e-3;
     let busiest = outcome.cores.iter().map(|core| core.utilization).fold(0.0, f64::max);
     let offered = (outcome.arrived_tuples + outcome.shed_tuples) as f64;
-    let modelled_ns = model.figures(placement).map_or(f64::NAN, |figures| figures.latency_ns);
+    let modeled_ns = model.figures(placement).map_or(f64::NAN, |figures| figures.latency_ns);
     println!(
         "{:5} {:9.2} {:9.2} {:9.2} {:9.2} {:9.2} {:7.2} {:9.1} {:10.2} {:6.2}",
         placement.cores_used(),
-        modelled_ns * 1e-3,
+        modeled_ns * 1e-3,
         outcome.latency.mean_ns * 1e-3,
         micros(outcome.latency.p50),
         micros(outcome.latency.p99),

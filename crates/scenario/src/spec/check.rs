@@ -209,9 +209,9 @@ mod tests {
         assert!(error(&[("run.until", "fisrt")]).contains("expected one of all, first; did you mean first?"));
         assert!(error(&[("process.q.size", "1GiB")]).contains("no process is called `q`; there is p"));
         assert!(error(&[("drive.model", "deskstar-7k250")]).contains("name one of"));
-        let unknown = Scenario::from_toml("name = 'x'\ncolour = 1\n", "x.toml").unwrap_err().to_string();
+        let unknown = Scenario::from_toml("name = 'x'\ncolor = 1\n", "x.toml").unwrap_err().to_string();
         assert!(
-            unknown.starts_with("x.toml:2: colour: unknown key; valid keys: name, run, drive"),
+            unknown.starts_with("x.toml:2: color: unknown key; valid keys: name, run, drive"),
             "{unknown}"
         );
         let impossible =

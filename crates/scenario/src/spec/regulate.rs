@@ -23,14 +23,15 @@ pub enum PolicyName {
     Thesis,
     /// Deadline admission: no request is admitted to the device that would make a regulated request late.
     #[default]
-    Ours,
+    #[serde(alias = "ours")]
+    Deadline,
 }
 
 /// Parameters of regulation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RegulateSpec {
-    /// Policy: `ours`, `thesis`, or `formula`.
+    /// Policy: `deadline`, `thesis`, or `formula`.
     pub policy: PolicyName,
     /// Allowance of requests in the device: a number, `formula`, `corrected` (downwards, as in the thesis),
     /// `both-ways`, or `off` to use deadlines instead.
@@ -127,7 +128,7 @@ impl RegulateSpec {
     pub(crate) fn settings(&self, depth: u32) -> Settings {
         let policy = match self.policy {
             PolicyName::Formula | PolicyName::Thesis => Policy::Thesis,
-            PolicyName::Ours => Policy::Deadline,
+            PolicyName::Deadline => Policy::Deadline,
         };
         let base = policy.settings();
         let serves = self.serves.map(|serves| match serves {
@@ -161,7 +162,7 @@ impl RegulateSpec {
         self.allowance.unwrap_or(match self.policy {
             PolicyName::Formula => AllowanceChoice::Formula,
             PolicyName::Thesis => AllowanceChoice::Corrected,
-            PolicyName::Ours => AllowanceChoice::Off,
+            PolicyName::Deadline => AllowanceChoice::Off,
         })
     }
 
@@ -462,7 +463,7 @@ mod tests {
             ("release = 'soon'", "or `off`"),
             ("release = '0s'", "regulate.release: more than 0"),
             ("depth = 0", "regulate.depth: 1 to 32"),
-            ("polisy = 'ours'", "regulate.polisy: unknown key; did you mean regulate.policy?"),
+            ("polisy = 'deadline'", "regulate.polisy: unknown key; did you mean regulate.policy?"),
         ] {
             let text = format!("{LEAST}[regulate]\n{keys}");
             let error = Scenario::from_toml(&text, "x.toml").unwrap_err().to_string();

@@ -160,7 +160,7 @@ fn controller(prefetch: &PrefetchSpec, memory: Bytes) -> Option<Controller> {
     let bound = (prefetch.limit == Distance::Auto).then_some(memory / 4);
     let mut controller = Controller::new(limit);
     if let Some(room) = prefetch.room.or(bound) {
-        let event = sakiyomi_prefetch::Event::Room { bytes: room.0 };
+        let event = sakiyomi_prefetch::Event::Memory { bytes: room.0 };
         controller.on(Nanos::ZERO, event, &mut Vec::new());
     }
     Some(controller)

@@ -64,7 +64,7 @@ impl World<'_> {
             state: None,
         });
         let size = self.files[file.0].size;
-        self.tell(file, Event::Begun { id, at: 0, size });
+        self.notify(file, Event::Opened { id, at: 0, size });
     }
 
     /// Ends the following of a file.
@@ -75,38 +75,38 @@ impl World<'_> {
         fetcher.todo.clear();
         fetcher.under_way = None;
         let Some(controller) = &mut self.controller else { return };
-        controller.on(self.now, Event::Ended { id }, &mut Vec::new());
+        controller.on(self.now, Event::Closed { id }, &mut Vec::new());
     }
 
     /// Polls the program, if it is due.
     pub(super) fn poll(&mut self, file: FileId) {
         let due = self.fetchers[file.0].as_ref().and_then(|fetcher| fetcher.wake);
         if due.is_some_and(|due| due <= self.now) {
-            self.look(file);
+            self.observe(file);
             self.go_to_sleep(file);
         }
     }
 
     /// Reports the program's position and times to the controller, and fetches.
-    fn look(&mut self, file: FileId) {
+    fn observe(&mut self, file: FileId) {
         let Some(fetcher) = &self.fetchers[file.0] else { return };
         let (id, thread) = (fetcher.id, fetcher.thread);
         let window = self.window_max * self.page_bytes;
         let wants = self.threads[thread].wants(file);
-        let waits = wants.map(|wants| Event::Waits { id, wants, window });
-        self.tell_progress(file, id, thread);
+        let waits = wants.map(|wants| Event::Blocked { id, wants, window });
+        self.notify_progress(file, id, thread);
         if let Some(waits) = waits {
-            self.tell(file, waits);
+            self.notify(file, waits);
         }
         self.fetch(file);
     }
 
     /// Reports the times of the program, and its file position, to the controller.
-    fn tell_progress(&mut self, file: FileId, id: ReadingId, thread: usize) {
-        let (ran, waited) = (self.ran(thread), self.threads[thread].waited(self.now));
+    fn notify_progress(&mut self, file: FileId, id: ReadingId, thread: usize) {
+        let (cpu_time, io_wait) = (self.ran(thread), self.threads[thread].waited(self.now));
         let File { read_bytes, position, .. } = self.files[file.0];
-        self.tell(file, Event::Spent { id, ran, waited, read: Some(read_bytes) });
-        self.tell(file, Event::At { id, at: position });
+        self.notify(file, Event::Times { id, cpu_time, io_wait, read: Some(read_bytes) });
+        self.notify(file, Event::Position { id, at: position });
     }
 
     /// Sleeps until the controller requests the next poll, for at least the duration of a sleep.
@@ -129,7 +129,7 @@ impl World<'_> {
     }
 
     /// Sends an event to the controller, and records its requests.
-    fn tell(&mut self, file: FileId, event: Event) {
+    fn notify(&mut self, file: FileId, event: Event) {
         let (mut first, mut found) = (Some(event), VecDeque::new());
         let mut todo = Vec::new();
         while let Some(event) = first.take().or_else(|| found.pop_front()) {
@@ -142,9 +142,9 @@ impl World<'_> {
                             fetcher.todo.push_back(range);
                         }
                     }
-                    Action::Look { id, range } => {
+                    Action::CheckResidency { id, range } => {
                         let (cached, evicted) = self.found(file, &range);
-                        found.push_back(Event::Found { id, range, cached, evicted });
+                        found.push_back(Event::Residency { id, range, cached, evicted });
                     }
                 }
             }
@@ -212,9 +212,9 @@ impl World<'_> {
         let Some((range, _)) = fetcher.under_way.take() else { return };
         if self.prefetch.how == PrefetchMethod::Read {
             // The thread compares the positions after each step, and sleeps only if it is far enough ahead.
-            self.tell_progress(file, id, thread);
+            self.notify_progress(file, id, thread);
         }
-        self.tell(file, Event::Fetched { id, range, done: true });
+        self.notify(file, Event::Fetched { id, range, done: true });
         if self.fetchers[file.0].as_ref().is_some_and(|fetcher| fetcher.todo.is_empty()) {
             self.go_to_sleep(file);
         }
@@ -259,7 +259,7 @@ impl World<'_> {
             let start = *at / self.page_bytes;
             let pages = end.div_ceil(self.page_bytes) - start;
             *at = end;
-            self.bring(file, Window { start, pages, mark: None }, true);
+            self.read_window(file, Window { start, pages, mark: None }, true);
         }
     }
 }

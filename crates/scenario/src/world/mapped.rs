@@ -50,7 +50,7 @@ impl World<'_> {
                 read_ahead.around(page, most)
             }
         };
-        self.bring(file, self.as_allowed(window), false);
+        self.read_window(file, self.as_allowed(window), false);
         self.must_bring(file, page)
     }
 

@@ -72,7 +72,7 @@ impl World<'_> {
     /// Loads a window for a missing page. Returns the state of the page.
     fn miss(&mut self, reader: &Reader, read_ahead: &mut ReadAhead, page: u64) -> State {
         let window = read_ahead.missing(page, reader.end - page, self.window_max);
-        self.bring(reader.file, self.as_allowed(window), reader.is_ahead);
+        self.read_window(reader.file, self.as_allowed(window), reader.is_ahead);
         self.must_bring(reader.file, page)
     }
 
@@ -110,12 +110,12 @@ impl World<'_> {
         let hole =
             || ReadAhead::reach(page, most).find(|&page| page < pages && cache.state(file, page).is_none());
         if let Some(window) = read_ahead.marked(page, wanted, most, hole) {
-            self.bring(file, window, is_ahead);
+            self.read_window(file, window, is_ahead);
         }
     }
 
     /// Loads the missing pages of a window, as far as there is space.
-    pub(super) fn bring(&mut self, file: FileId, window: Window, is_ahead: bool) {
+    pub(super) fn read_window(&mut self, file: FileId, window: Window, is_ahead: bool) {
         let end = (window.start + window.pages).min(self.cache.pages(file));
         let mut run = window.start;
         for page in window.start..end {

@@ -45,6 +45,6 @@ impl World<'_> {
 
     fn bring_pages(&mut self, reader: &Reader, pages: Range<u64>) {
         let window = Window { start: pages.start, pages: pages.end - pages.start, mark: None };
-        self.bring(reader.file, window, reader.is_ahead);
+        self.read_window(reader.file, window, reader.is_ahead);
     }
 }

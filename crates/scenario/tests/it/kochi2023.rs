@@ -27,7 +27,7 @@ fn scenario(keys: &[(&str, &str)]) -> Scenario {
         [queue]
         scheduler = 'noop'
         [regulate]
-        policy = 'ours'
+        policy = 'deadline'
         [[process]]
         name = 'target'
         rate = 20
@@ -117,7 +117,9 @@ impl Plain {
 
 #[test]
 fn figures_are_those_of_the_regulated_drive_itself() {
-    for (policy, settings) in [("ours", Policy::Deadline.settings()), ("thesis", Policy::Thesis.settings())] {
+    for (policy, settings) in
+        [("deadline", Policy::Deadline.settings()), ("thesis", Policy::Thesis.settings())]
+    {
         let scenario = scenario(&[("regulate.policy", policy)]);
         let regulation = outcome(&scenario, 0).regulation.unwrap();
         let (timings, ends) = Plain::new(&scenario, settings).run(1000);

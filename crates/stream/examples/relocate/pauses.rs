@@ -37,7 +37,8 @@ const LONG_TUPLE_PERIOD: u64 = 1_000;
 /// Time that such a tuple takes: enough for a thread to wake up and ask, and at most 100 tuples wait behind it.
 const LONG_TUPLE_TIME: Duration = Duration::from_micros(200);
 
-/// Time that must be left of it when a move is asked for: that of a thread that goes to sleep and another one that continues.
+/// Time that must be left of it when a move is requested: that of a thread that goes to sleep and another one that
+/// continues.
 const ASK_TIME_MIN: Duration = Duration::from_micros(60);
 
 /// Time for which a worker may wait for its CPU beyond the time that the asking thread ran: its switches to and fro.

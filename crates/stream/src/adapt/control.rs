@@ -49,7 +49,7 @@ pub struct Status {
     pub late_ns: u64,
     /// The placement in use.
     pub placement: Placement,
-    /// Number of workers of which the kernel tells how long they wait for their CPUs. The others poll as if theirs
+    /// Number of workers whose waiting time for a CPU is read from the kernel. The others poll as if theirs
     /// belonged to them.
     pub watched_workers: usize,
 }
@@ -163,7 +163,7 @@ impl Control {
     }
 
     fn watch_cpus(&mut self, now_ns: u64) {
-        for (worker, ownership) in self.cpus.look(now_ns) {
+        for (worker, ownership) in self.cpus.sample(now_ns) {
             self.board.set_cpu_shared(worker, ownership != Ownership::Owned);
             self.log(match ownership {
                 Ownership::Shared(waited_ratio) => EventKind::CpuShared { worker, waited_ratio },

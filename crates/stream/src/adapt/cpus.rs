@@ -7,7 +7,7 @@ use super::ownership::{CpuWatch, Ownership};
 
 /// Time between two looks: the window of [`CpuWatch`], within which a further look tells nothing. Reading the times of a
 /// thread takes 2 µs, those of all CPUs 50 µs.
-const LOOK_PERIOD_NS: u64 = 200_000_000;
+const CPU_SAMPLE_PERIOD_NS: u64 = 200_000_000;
 
 /// The workers' CPUs. A worker whose times the kernel does not tell is not watched.
 pub(crate) struct Cpus {
@@ -40,11 +40,11 @@ impl Cpus {
     }
 
     /// Returns the changes, by worker.
-    pub(crate) fn look(&mut self, now_ns: u64) -> Vec<(usize, Ownership)> {
+    pub(crate) fn sample(&mut self, now_ns: u64) -> Vec<(usize, Ownership)> {
         if now_ns < self.next_ns || self.workers.is_empty() {
             return Vec::new();
         }
-        self.next_ns = now_ns + LOOK_PERIOD_NS;
+        self.next_ns = now_ns + CPU_SAMPLE_PERIOD_NS;
         let stolen = stolen_times();
         let change = |worker: &mut Watched| {
             let queued = worker.times.times().ok()?.queued;

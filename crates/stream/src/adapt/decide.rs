@@ -65,7 +65,7 @@ pub(crate) enum Order {
     Plan(Box<PlanRequest>),
     /// Make this change, and tell its end by [`Decider::on_changed`].
     Change(Box<Change>),
-    /// Report that no plan holds the rate; both in tuples per second.
+    /// Report that no plan sustains the rate; both in tuples per second.
     Shortfall { rate_per_s: f64, held_per_s: f64 },
     /// Report that plans could not be made.
     NoPlans { reason: Reason, message: String },
@@ -292,7 +292,7 @@ impl Decider {
         has_arrivals && (!loads.is_rougher_than(ROUGH_RATIO) || now_ns >= latest_ns)
     }
 
-    /// Takes plans that were asked for.
+    /// Takes the plans that were requested.
     pub(crate) fn on_plans(&mut self, plans: Plans, now_ns: u64) -> Vec<Order> {
         let requested_ns = self.pace.answered(now_ns);
         let Plans { request: PlanRequest { pipeline, loads, reason, .. }, table } = plans;

@@ -16,7 +16,7 @@ use super::sample::Sample;
 const HORIZON_AGE_MAX_NS: u64 = 50_000_000;
 
 /// Rate of such a source, in relation to what is processed: any rate beyond what the stream can process is as good.
-const ENDLESS_RATIO: f64 = 2.0;
+const UNLIMITED_RATE_RATIO: f64 = 2.0;
 
 /// Smallest progress of the horizon, as a share of the time between two samples, that gives a rate: a few tuples within
 /// a microsecond say nothing.
@@ -114,7 +114,7 @@ impl SourceIntake {
             self.per_ns = tuples as f64 / progress_ns as f64;
             (self.horizon_ns, self.tuples, self.at_ns) = (horizon_ns, counters.tuples_in, now_ns);
         } else if is_old && tuples > 0 {
-            self.per_ns = ENDLESS_RATIO * tuples as f64 / (now_ns - self.at_ns) as f64;
+            self.per_ns = UNLIMITED_RATE_RATIO * tuples as f64 / (now_ns - self.at_ns) as f64;
             (self.tuples, self.at_ns) = (counters.tuples_in, now_ns);
         }
         self.arrived += self.per_ns * step_ns as f64;

@@ -24,7 +24,7 @@ const PLANS_AGE_MAX_NS: u64 = 60_000_000_000;
 const FLOW_MIN_RATIO: f64 = 0.001;
 
 /// Difference from 1 up to which a selectivity is 1: what an operator takes and sends is counted at slightly different
-/// moments, and a planner that is told of tuples which come in twos expects other gaps between them.
+/// moments, and a planner that expects tuples in pairs assumes other gaps between them.
 const SELECTIVITY_ONE_RATIO: f64 = 0.001;
 
 /// Share of the tuples that a source without any has, for a planner that needs each source to have some.

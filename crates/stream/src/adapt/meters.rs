@@ -30,7 +30,7 @@ const SERVICE_KEPT_DEVIATIONS: f64 = 3.0;
 
 /// Looks at the loads for which a service time is kept at most: two fifths of a second. The samples of an operator take
 /// 40 µs to evaluate, in which a worker on the same CPU stands still.
-const SERVICE_KEPT_LOOKS_MAX: u32 = 10;
+const SERVICE_KEPT_SAMPLES_MAX: u32 = 10;
 
 /// Time that the runtime adds to that of an operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,7 +189,7 @@ impl Known {
         let mean_ns = service_ns(totals.sampled_ns.saturating_sub(self.sampled_ns) as f64 / calls, overhead);
         let by_chance = SERVICE_KEPT_DEVIATIONS * (self.load.scv / calls).sqrt();
         let is_near = (mean_ns - value).abs() <= value * by_chance.max(SERVICE_KEPT_RATIO);
-        is_known && self.looks < SERVICE_KEPT_LOOKS_MAX && is_near
+        is_known && self.looks < SERVICE_KEPT_SAMPLES_MAX && is_near
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
     }
 
     /// Adds samples of four calls for 40 ms, and looks: the service time in nanoseconds.
-    fn look(meter: &mut OperatorMeter, call_ns: u64) -> f64 {
+    fn sample(meter: &mut OperatorMeter, call_ns: u64) -> f64 {
         let overhead = Overhead { clock_ns: 0.0, call_ns: 0.0 };
         for _ in 0..8 {
             let calls = vec![call_ns; 4];
@@ -250,10 +250,10 @@ mod tests {
     fn a_service_time_is_kept_while_calls_agree_with_it_and_evaluated_after_some_looks() {
         let mut meter = meter();
         (0..20)
-            .map(|_| look(&mut meter, 1_000))
+            .map(|_| sample(&mut meter, 1_000))
             .for_each(|service_ns| assert!((service_ns - 1e3).abs() < 1e-6));
         // At a difference of 5 % the first of the looks that follow may evaluate, then one of eleven does.
-        let found: Vec<f64> = (0..40).map(|_| look(&mut meter, 1_050)).collect();
+        let found: Vec<f64> = (0..40).map(|_| sample(&mut meter, 1_050)).collect();
         let changes = found.windows(2).filter(|pair| pair[0] != pair[1]).count();
         assert!((3..=4).contains(&changes), "{found:?}");
         assert!(found[39] > 1_025.0, "{found:?}");
@@ -264,10 +264,10 @@ mod tests {
         let (mut keeping, mut evaluating) = (meter(), meter());
         for number in 0..60 {
             let call_ns = if number < 25 { 1_000 } else { 1_300 };
-            evaluating.known.iter_mut().for_each(|known| known.looks = SERVICE_KEPT_LOOKS_MAX);
-            let (kept, evaluated) = (look(&mut keeping, call_ns), look(&mut evaluating, call_ns));
+            evaluating.known.iter_mut().for_each(|known| known.looks = SERVICE_KEPT_SAMPLES_MAX);
+            let (kept, evaluated) = (sample(&mut keeping, call_ns), sample(&mut evaluating, call_ns));
             assert!((kept - evaluated).abs() < 1e-6, "{kept} and {evaluated} at look {number}");
         }
-        assert!((look(&mut keeping, 1_300) - 1_300.0).abs() < 1e-6);
+        assert!((sample(&mut keeping, 1_300) - 1_300.0).abs() < 1e-6);
     }
 }

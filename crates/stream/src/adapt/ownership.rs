@@ -3,8 +3,8 @@
 //! A worker that polls on a CPU that another thread wants takes time from it, and is itself preempted for whole time
 //! slices, so that a hop of 150 ns becomes one of milliseconds. The kernel accounts for the time in which a thread was
 //! ready to run and had no CPU, and the time in which the host ran another guest. Where both together exceed a few
-//! percent, the worker is to park as soon as it has nothing to do. It then runs into nobody, so after a while polling is
-//! tried again; each trial that fails doubles that while.
+//! percent, the worker is to park as soon as it has nothing to do. It then disturbs no other thread, so after a while
+//! polling is tried again; each trial that fails doubles that while.
 
 /// Length of a window of accounting.
 const WINDOW_NS: u64 = 200_000_000;

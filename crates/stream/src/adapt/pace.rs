@@ -1,4 +1,4 @@
-//! How often loads are looked at, and plans asked for.
+//! How often loads are sampled and plans requested.
 
 /// Time between two looks at the loads: sorting samples takes 30 µs per operator.
 const LOADS_PERIOD_NS: u64 = 40_000_000;
@@ -12,7 +12,7 @@ const REQUEST_PAUSE_RATIO: u64 = 9;
 /// Times of looks and requests.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestPace {
-    /// When plans were asked for that have not come yet.
+    /// When the outstanding plans were requested.
     requested_ns: Option<u64>,
     next_request_ns: u64,
     /// Time of the next request for an urgent reason: planning then takes half of a core at most.
@@ -34,13 +34,13 @@ impl RequestPace {
         }
     }
 
-    /// Returns whether plans that were asked for have not come yet.
+    /// Returns whether requested plans are outstanding.
     pub(crate) fn is_waiting(&self) -> bool {
         self.requested_ns.is_some()
     }
 
     /// Returns whether to look at the loads, after `tuples` arrivals in all, and ask for plans if they need it. With
-    /// an `urgent` reason, as soon as plans may be asked for.
+    /// an `urgent` reason, as soon as plans may be requested.
     pub(crate) fn is_due(&mut self, now_ns: u64, tuples: u64, urgent: bool) -> bool {
         let due_ns = if urgent { self.next_urgent_ns } else { self.next_request_ns.max(self.next_look_ns) };
         if self.is_waiting() || now_ns < due_ns {
@@ -52,12 +52,12 @@ impl RequestPace {
         urgent || tuples != before
     }
 
-    /// Plans have been asked for.
+    /// Records that plans have been requested.
     pub(crate) fn requested(&mut self, now_ns: u64) {
         self.requested_ns = Some(now_ns);
     }
 
-    /// They have come. When they were asked for.
+    /// Records that they have arrived; returns when they were requested.
     pub(crate) fn answered(&mut self, now_ns: u64) -> u64 {
         let requested_ns = self.requested_ns.take().unwrap_or(now_ns);
         let planning_ns = now_ns.saturating_sub(requested_ns);

@@ -85,7 +85,7 @@ impl PlanRequest {
             Ok(_) => too_much_per_s,
             Err(Shortfall { held_per_s, .. }) => held_per_s,
         };
-        let mut result = Err("no plan holds any rate".to_owned());
+        let mut result = Err("no plan sustains any rate".to_owned());
         for _ in 0..TABLES_MAX {
             let arrivals = at(highest_per_s)?;
             match planner.table(arrivals, highest_per_s * RATE_MIN_RATIO..=highest_per_s) {

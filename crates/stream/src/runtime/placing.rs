@@ -46,7 +46,7 @@ impl Running {
         self.divide_all(&replicas, |now, wanted| wanted >= now)
     }
 
-    /// Divides the bins of those groups anew whose number of replicas, now and wanted, fits.
+    /// Divides again the bins of groups whose number of replicas is the planned one.
     fn divide_all(&mut self, replicas: &[usize], fits: impl Fn(usize, usize) -> bool) -> Result<(), Error> {
         for (group, &wanted) in replicas.iter().enumerate() {
             let group = &self.shape.groups[group];
@@ -111,7 +111,7 @@ impl Plan {
     }
 }
 
-/// Returns the cores of each operator, all replicas of one as one.
+/// Returns the cores of each operator; the replicas of an operator count as one.
 fn cores_of<'p>(plan: &'p Placement, shape: &Shape) -> Result<Vec<&'p [usize]>, Error> {
     let operators = shape.logical().count();
     let mut cores_of = vec![None; operators];

@@ -1,4 +1,4 @@
-//! Placements: what can be asked for, and what cannot.
+//! Placements: which requests are accepted, and which are refused.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! The reference of drive and scenario files names every key.
+//! The reference of drive and scenario files names every key, and the changelog every schema.
 
 use std::fs;
 
-use crate::table::quoted;
+use crate::table::{quoted, rows};
 use crate::{assert_none, root};
 
 fn read(path: &str) -> String {
@@ -70,4 +70,17 @@ fn fields_are_found() {
         fields("pub struct A {\n    pub size_b: u32,\n    c: u32,\n}\n#[cfg(test)]\n    pub d: u32,"),
         ["size_b"]
     );
+}
+
+#[test]
+fn the_changelog_has_the_version_of_every_schema() {
+    let in_reference: Vec<String> = rows(&read("docs/reference/json.md"), "schema")
+        .iter()
+        .flat_map(|row| quoted(&row[0]).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let of_changelog = rows(&read("CHANGELOG.md"), "schema");
+    let in_changelog: Vec<String> =
+        of_changelog.iter().map(|row| format!("{}/{}", row[0].trim_matches('`'), row[1])).collect();
+    assert!(in_reference.len() > 30, "{in_reference:?}");
+    assert_eq!(in_reference, in_changelog, "left: docs/reference/json.md, right: CHANGELOG.md");
 }

@@ -254,7 +254,7 @@ fn check_places(file: &SerializedFileReader<File>) -> Result<(), ParquetError> {
 /// Finds each field's column by name, and checks its type.
 fn find_columns(file: &SerializedFileReader<File>, path: &str) -> Result<Vec<(Field, usize)>, TraceError> {
     let schema = file.metadata().file_metadata().schema_descr();
-    let refuse = |problem| TraceError::Unrecognised { path: path.to_owned(), problem };
+    let refuse = |problem| TraceError::Unrecognized { path: path.to_owned(), problem };
     let mut columns = Vec::new();
     for field in Field::ALL {
         let mut places =

@@ -15,7 +15,7 @@ const SAMPLE_LINES: usize = 50;
 
 /// Detects the format of a trace that begins with `sample`, unpacked; `complete` means that it is the whole trace.
 pub(crate) fn sniff(path: &str, sample: &[u8], complete: bool) -> Result<Format, TraceError> {
-    let refuse = |problem| TraceError::Unrecognised { path: path.to_owned(), problem };
+    let refuse = |problem| TraceError::Unrecognized { path: path.to_owned(), problem };
     if sample.starts_with(parquet::MAGIC) {
         return Ok(Format::Parquet);
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn each_format_is_recognised_by_its_lines() {
+    fn each_format_is_recognized_by_its_lines() {
         assert_eq!(format("13.191135\t30\t0\t5\t1\n"), Format::Disksim);
         assert_eq!(format("13 30 0 5 13\n"), Format::Disksim);
         assert_eq!(format("R Hit 1975456 4 15362.0 56074.0\n"), Format::DisksimValidation);

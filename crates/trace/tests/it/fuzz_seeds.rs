@@ -64,6 +64,6 @@ fn mutated_traces_are_read_or_refused() {
 }
 
 #[test]
-fn mutated_files_are_recognised_or_refused() {
+fn mutated_files_are_recognized_or_refused() {
     run("sniff", fuzz::sniff);
 }

@@ -4,9 +4,9 @@
 //! input stream ─► task of the runtime ─► channel ─► thread: operator ─► channel of a part ─► output stream
 //! ```
 //!
-//! Operators run on threads of their own, never on those of the runtime, so that a runtime with one thread goes on. Channels
-//! are bounded. The memory reservation, the job and the failure of a run are shared by its threads: the memory is returned
-//! when the last of them has ended.
+//! Operators run on threads of their own, never on those of the runtime, so that a runtime with one thread is not
+//! blocked. Channels are bounded. The memory reservation, the job and the failure of a run are shared by its threads:
+//! the memory is returned when the last of them has ended.
 //!
 //! When the output stream is dropped, the job is cancelled and the tasks of the input are aborted, which ends the threads at
 //! their next batch. The first error of the input or of the operator is returned by the output; a panic resumes there.
@@ -211,7 +211,7 @@ impl Parts {
     /// Passes the batches of a part to the output, which returns parts in the order of their numbers from 0 on.
     ///
     /// # Errors
-    /// [`Error::Cancelled`] if nobody wants the rest; also those of the part.
+    /// [`Error::Cancelled`] if the rest is not wanted; also those of the part.
     pub(super) fn pass(
         &self,
         number: usize,
@@ -353,7 +353,7 @@ impl Drop for Output {
     }
 }
 
-/// Starts an operator when the first batch is asked for, and counts the rows of its result.
+/// Starts an operator when the first batch is requested, and counts the rows of its result.
 pub(super) struct Lazy<F> {
     schema: SchemaRef,
     start: Option<F>,

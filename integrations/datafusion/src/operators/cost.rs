@@ -117,7 +117,7 @@ pub struct Prediction {
     pub inputs: [Option<Estimate>; 2],
     /// Our time, if the inputs are known.
     pub ours: Option<Duration>,
-    /// DataFusion's time; `None` if the inputs are not known, or if it would exceed its memory.
+    /// DataFusion's time; `None` if the inputs are unknown, or if it would exceed its memory.
     pub stock: Option<Duration>,
     /// Whether our time is by calibrations.
     pub is_calibrated: bool,
@@ -323,7 +323,7 @@ impl CostModel {
         };
         let model = Model { storage: Storage::one(device, tables.len()), operators, limits };
         let choice = model.choose(&task).ok()?;
-        // The first batches are no sample of a stream: it is sorted as runs.
+        // The first batches do not represent a stream: it is sorted as runs.
         let is_possible = |algorithm: &Algorithm| match algorithm {
             Algorithm::Sort { sort } => matches!(sort, SortMethod::RunsAndMerge { .. } | SortMethod::TopN),
             _ => true,

@@ -74,7 +74,7 @@ impl SpillingJoinExec {
             return Err("it has a condition besides equality".to_owned());
         }
         if stock.children().iter().any(|input| input.boundedness().is_unbounded()) {
-            return Err("an input has no end".to_owned());
+            return Err("an input is unbounded".to_owned());
         }
         let (kind, is_swapped) = match join_type {
             JoinType::Inner => (JoinKind::Inner, false),
@@ -86,7 +86,7 @@ impl SpillingJoinExec {
             JoinType::RightSemi => (JoinKind::Semi, true),
             JoinType::RightAnti => (JoinKind::Anti, true),
             JoinType::LeftMark | JoinType::RightMark => {
-                return Err(format!("joins of the kind {join_type} are not built here"));
+                return Err(format!("joins of the kind {join_type} are not supported"));
             }
         };
         let inputs: Vec<SchemaRef> = stock.children().into_iter().map(|input| input.schema()).collect();
@@ -186,7 +186,7 @@ fn parts_of(stock: &Arc<dyn ExecutionPlan>) -> Result<JoinParts, String> {
             return Err("a null of its right input excludes all rows".to_owned());
         }
         if join.fetch().is_some() {
-            return Err("only its first rows are wanted".to_owned());
+            return Err("only its first rows are needed".to_owned());
         }
         let partitions = join.right().output_partitioning().partition_count();
         if *join.partition_mode() != PartitionMode::Partitioned && partitions > 1 {

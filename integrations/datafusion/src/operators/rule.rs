@@ -176,8 +176,8 @@ impl PhysicalOptimizerRule for OperatorRule {
     }
 }
 
-/// The plan with DataFusion's operators in place of ours, for another process: it is serialised as any plan of DataFusion, and
-/// the rule is applied to it where it runs, with the memory and the calibrations of that machine.
+/// The plan with DataFusion's operators in place of ours, for another process: it is serialized as any plan of
+/// DataFusion, and the rule is applied to it where it runs, with the memory and the calibrations of that machine.
 ///
 /// # Errors
 /// If an operator cannot be built.

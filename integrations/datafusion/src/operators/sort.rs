@@ -75,7 +75,7 @@ impl ExternalSortExec {
             return Err(fault);
         }
         if sort.input().boundedness().is_unbounded() {
-            return Err("its input has no end".to_owned());
+            return Err("its input is unbounded".to_owned());
         }
         let merges = merges || !sort.preserve_partitioning();
         let properties = properties(sort.input(), sort.expr(), merges).map_err(|error| error.to_string())?;

@@ -34,7 +34,7 @@ pub(super) fn key_fault(schema: &Schema, column: usize) -> Option<String> {
     Some(if data_type.is_floating() {
         format!("{name} is {data_type}, whose NaNs and negative zeros DataFusion orders by their bits")
     } else {
-        format!("{name} is {data_type}, which is not compared here")
+        format!("{name} is {data_type}, which cannot be compared")
     })
 }
 
@@ -42,7 +42,7 @@ pub(super) fn key_fault(schema: &Schema, column: usize) -> Option<String> {
 /// have more values than their keys can number.
 pub(super) fn row_fault(schema: &Schema) -> Option<String> {
     let field = schema.fields().iter().find(|field| !is_value(field.data_type()))?;
-    Some(format!("{} is {}, which rows cannot hold here", field.name(), field.data_type()))
+    Some(format!("{} is {}, which is not supported", field.name(), field.data_type()))
 }
 
 fn is_value(data_type: &DataType) -> bool {

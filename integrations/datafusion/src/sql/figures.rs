@@ -150,7 +150,7 @@ impl fmt::Display for Figures {
         let Some(predicted) = self.predicted() else {
             writeln!(to, "  CPU of I/O threads  {} measured", seconds(spill.io_cpu))?;
             let why = if self.is_calibrated {
-                "no calibration is of this device"
+                "no calibration covers this device"
             } else {
                 "no calibration is saved"
             };

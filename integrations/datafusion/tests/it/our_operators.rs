@@ -385,7 +385,7 @@ fn a_join_beyond_the_memory_of_the_pool_spills_and_has_the_same_rows() {
     check_spilling("our_join_spills", 24 << 20, "SpillingJoinExec", statement);
 }
 
-/// The behaviour of an input after some batches.
+/// The behavior of an input after some batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Error,

@@ -134,7 +134,7 @@ pub(super) fn run(mut settings: Settings) -> Result<ExitCode> {
     let mut supervisor = Supervisor {
         settings,
         begun: Instant::now(),
-        own: own.credentials().context("cannot run as a program that is setuid")?,
+        own: own.credentials().context("the daemon cannot run as a setuid program")?,
         own_program: own.program_identity().ok(),
         selection: Selection::default(),
         newest: 0,

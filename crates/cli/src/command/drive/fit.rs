@@ -179,7 +179,7 @@ impl Fit {
             after: Judged::from(&after),
         };
         if common.json {
-            print_result("sakiyomi.drive_fit/1", &result)?
+            print_result("sakiyomi.drive-fit/2", &result)?
         } else {
             print_text(&describe(&result, common))?
         }

@@ -34,7 +34,7 @@ pub(crate) fn owner(number: u64, target: Target) -> Owner {
 pub(crate) fn view(owners: Vec<Owner>) -> View {
     let device = DeviceView {
         name: "deskstar-7k250".to_owned(),
-        policy: "ours".to_owned(),
+        policy: "deadline".to_owned(),
         service_ns: 10_000_000,
         allowance: 4,
         parallel_ratio: 1.0,

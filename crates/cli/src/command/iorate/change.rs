@@ -11,7 +11,7 @@ use sakiyomi_iorate::{Control, Error};
 use sakiyomi_model::Nanos;
 use sakiyomi_report::{IorateResult, text};
 
-use super::{Words, found, give, tell, warn};
+use super::{Words, emit, found, give, warn};
 use crate::console::{Common, print_error};
 
 pub(super) const SET_EXAMPLES: &str = "Examples:
@@ -62,7 +62,7 @@ impl Give {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
         let (directory, set) = self.asked()?;
         let result = given(&Control::open(directory)?, &set)?;
-        tell(&result, common, |result| describe("", result))?;
+        emit(&result, common, |result| describe("", result))?;
         if !common.quiet {
             warn(&result);
         }
@@ -120,7 +120,7 @@ impl Clear {
     pub(super) fn run(&self, common: &Common) -> Result<ExitCode> {
         let (directory, whose) = self.asked()?;
         let cleared = cleared(&Control::open(directory)?, &whose)?;
-        tell(&cleared.result, common, |_| cleared.describe())?;
+        emit(&cleared.result, common, |_| cleared.describe())?;
         for error in &cleared.refused {
             print_error(&error.to_string());
         }
@@ -186,7 +186,7 @@ impl Cleared {
 
 /// Removes rates.
 fn cleared(control: &Control, whose: &ClearScope) -> Result<Cleared> {
-    let mut view = control.look(false)?;
+    let mut view = control.view(false)?;
     view.owners.retain(|owner| owner.rate.is_some() && whose.is(&owner.target));
     if view.owners.is_empty()
         && let Some(target) = whose.target()

@@ -9,7 +9,7 @@ use sakiyomi_iorate::protocol::{Owner, Target};
 use sakiyomi_os::process::Process;
 use sakiyomi_report::{Reported, text};
 
-use super::tell;
+use super::emit;
 use crate::console::Common;
 
 pub(super) const EXAMPLES: &str = "Examples:
@@ -34,10 +34,10 @@ pub(crate) struct List {
 
 impl List {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
-        let mut view = Control::open(&self.dir)?.look(self.all)?;
+        let mut view = Control::open(&self.dir)?.view(self.all)?;
         view.owners.retain(is_there);
         let result = super::result::result(&self.dir, &view, None);
-        tell(&result, common, |result| text::render(&result.report(), common.color.style()))
+        emit(&result, common, |result| text::render(&result.report(), common.color.style()))
     }
 }
 

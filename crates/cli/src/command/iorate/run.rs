@@ -74,7 +74,7 @@ impl Run {
         // The rate may have ended with its process.
         let _ = control.clear(&target);
         let end = running.end().context("the program has ended, but its exit status is unknown")?;
-        self.tell(result, elapsed, end.status, common);
+        self.print_report(result, elapsed, end.status, common);
         Ok(child::end_as(end.status))
     }
 
@@ -111,7 +111,7 @@ impl Run {
     }
 
     /// Reports the result. A failure must not change the exit status, which is the program's.
-    fn tell(&self, result: Result<IorateResult>, elapsed: Duration, status: Status, common: &Common) {
+    fn print_report(&self, result: Result<IorateResult>, elapsed: Duration, status: Status, common: &Common) {
         let mut result = match result {
             Ok(result) => result,
             Err(error) => return print_error(&format!("{error:#}; the accuracy of the rate is unknown")),

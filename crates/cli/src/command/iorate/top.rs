@@ -203,7 +203,7 @@ impl<'a> SampleSeries<'a> {
     }
 
     fn next(&mut self) -> Result<IorateResult> {
-        let view = self.control.look(true)?;
+        let view = self.control.view(true)?;
         let result = super::result::result(self.control.path(), &view, self.before.as_ref());
         self.before = Some(view);
         self.keep(&result);

@@ -90,8 +90,8 @@ fn probe_case(target: &Target, case: &Case) -> ProbeCase {
         write_latency_ns: case.write_latency.map(latency),
         double_depth_gain_ratio: case.double_depth_gain,
         better_buffers_gain_ratio: case.better_buffers_gain,
-        verdict: verdict(case.judgement.verdict),
-        reason: case.judgement.reason.clone(),
+        verdict: verdict(case.judgment.verdict),
+        reason: case.judgment.reason.clone(),
     }
 }
 

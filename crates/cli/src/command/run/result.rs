@@ -148,8 +148,8 @@ fn advice(advice: Advice) -> RunAdvice {
 }
 
 fn point(point: &Point) -> RunPoint {
-    let Point { at: Nanos(at_ns), main, prefetch, waited } = *point;
-    RunPoint { at_ns, main_bytes: main, prefetched_bytes: prefetch.max(main), io_wait_ns: waited.0 }
+    let Point { at: Nanos(at_ns), main, prefetch, io_wait } = *point;
+    RunPoint { at_ns, main_bytes: main, prefetched_bytes: prefetch.max(main), io_wait_ns: io_wait.0 }
 }
 
 fn reason(idle: Idle) -> RunReason {

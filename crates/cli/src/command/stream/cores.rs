@@ -134,7 +134,7 @@ pub(super) struct Cores {
     each: usize,
 }
 
-/// Largest number of cores of a machine that a plan is made for: the dynamic programmes take seconds beyond it.
+/// Largest number of cores of a machine that a plan is made for: the dynamic programs take seconds beyond it.
 const PLANNED_CORES_MAX: usize = 1024;
 
 impl Cores {

@@ -20,7 +20,7 @@ pub(super) const EXAMPLES: &str = "Examples:
 #[command(
     after_help = "Writes job.json (the operators), state.jsonl (the state of the snapshot) and a copy of the pipeline to the directory. The \
 program in integrations/flink of sakiyomi's source builds the job, writes the state as a savepoint, and starts from it where the \
-snapshot has left the sources. An operator that has no counterpart is refused by its name."
+snapshot has left the sources. An operator without an equivalent is refused by name."
 )]
 pub(crate) struct Export {
     /// The pipeline, as TOML

@@ -130,7 +130,7 @@ fn limit(limit: Limit, operators: &[&str]) -> String {
             operators[operator]
         ),
         Limit::Cores(_) => "More cores would help.".to_owned(),
-        Limit::Pins => "Operators that stay on given cores leave no plan: let them move.".to_owned(),
+        Limit::Pins => "No plan leaves the pinned operators on their cores: let them move.".to_owned(),
     }
 }
 

@@ -142,7 +142,7 @@ impl Run {
             }
         }
         let document = Document::new(provenance::run(elapsed), result);
-        tell(&document, out, has_stdout, common)?;
+        emit(&document, out, has_stdout, common)?;
         self.write_metrics(&document.result)?;
         let code = if is_interrupted { ExitCode::from(INTERRUPTED_EXIT_CODE) } else { ExitCode::SUCCESS };
         Ok(if document.result.failures.is_empty() { code } else { ExitCode::FAILURE })
@@ -250,7 +250,7 @@ fn in_a_line(result: &StreamRunResult, rate_per_s: Option<f64>) -> String {
 }
 
 /// Writes the result to where no sink writes.
-fn tell(
+fn emit(
     document: &Document<StreamRunResult>,
     out: Option<OutDir>,
     has_stdout: bool,

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::console::{Common, Envelope, Stdout, note_pretty_json, print_result, stdout};
 
-const SCHEMA: &str = "sakiyomi.trace_written/1";
+const SCHEMA: &str = "sakiyomi.trace-written/2";
 
 /// The name of a destination, and its format.
 #[derive(Debug, Args)]

@@ -73,9 +73,7 @@ fn order(layout: &LayoutFields, zones: &[ZoneSpec]) -> Result<Layout, Fault> {
         // The order of heads alternates over the cylinders of the drive: equal to scheme 1 if zones begin at even
         // cylinders.
         2 if even => Ok(Layout::Zigzag),
-        2 => {
-            Err(layout.mapping.fault("2 with zones that begin at odd cylinders is not modelled; use 0 or 1"))
-        }
+        2 => Err(layout.mapping.fault("2 with zones that begin at odd cylinders is not modeled; use 0 or 1")),
         other => Err(layout.mapping.fault(format!("{other} is not a scheme; expected 0, 1 or 2"))),
     }
 }
@@ -104,7 +102,7 @@ fn zone(fields: &ZoneFields, layout: &LayoutFields, warnings: &mut Vec<String>) 
             other => {
                 return Err(layout
                     .sparing
-                    .fault(format!("{other} is not modelled; 0, 1, 2, 3, 7, 8 and 9 are")));
+                    .fault(format!("{other} is not modeled; 0, 1, 2, 3, 7, 8 and 9 are")));
             }
         },
     );

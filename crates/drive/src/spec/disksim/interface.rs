@@ -34,7 +34,7 @@ pub(super) fn interface(
         ))),
     }
     interface.link_rate_write = rate(write).filter(|rate| *rate != interface.link_rate);
-    not_modelled(fields, path, warnings);
+    not_modeled(fields, path, warnings);
     Ok(interface)
 }
 
@@ -109,10 +109,10 @@ fn in_three_cases([after_read, after_write, in_sequence]: [Nanos; 3]) -> Overhea
 }
 
 /// Adds warnings about fields that are not modeled.
-fn not_modelled(fields: &DiskFields, path: Option<&Path>, warnings: &mut Vec<String>) {
+fn not_modeled(fields: &DiskFields, path: Option<&Path>, warnings: &mut Vec<String>) {
     let second = &fields.extra_second_disconnect;
     if !second.value.is_zero() {
-        warnings.push(second.warning("not modelled, takes no time"));
+        warnings.push(second.warning("not modeled, takes no time"));
     }
     let flags = [
         (&fields.never_disconnect, "the bus is occupied by data only"),

@@ -16,7 +16,7 @@ pub(super) fn servo(
 ) -> Result<ServoSpec, SpecError> {
     if fields.access.value.text != "trackSwitchPlusRotation" {
         return Err(in_file(origin)(fields.access.fault(format!(
-            "{} is not modelled; expected trackSwitchPlusRotation, which is what drives do",
+            "{} is not modeled; expected trackSwitchPlusRotation, which is what drives do",
             fields.access.value.text
         ))));
     }

@@ -24,7 +24,7 @@ pub(super) fn queue(
         8 => (QueuePolicy::Sptf, None),
         other => {
             return Err(fields.policy.fault(format!(
-                "{other} is not modelled; expected 1 (FCFS), 2 to 4 or 5 to 7 (elevator, cyclic elevator, SSTF; by \
+                "{other} is not modeled; expected 1 (FCFS), 2 to 4 or 5 to 7 (elevator, cyclic elevator, SSTF; by \
                  address or by cylinder) or 8 (SPTF)"
             )));
         }

@@ -457,7 +457,7 @@ fn the_link_is_as_slow_as_the_slowest_on_the_way() {
 }
 
 #[test]
-fn what_is_not_modelled_is_said() {
+fn what_is_not_modeled_is_said() {
     let cases = [
         (
             "Percent error in rpms = 0.0",
@@ -567,7 +567,7 @@ fn what_is_wrong_is_said_with_its_line() {
         (
             "Sparing scheme used = 0",
             "Sparing scheme used = 4",
-            "line 8: Sparing scheme used: 4 is not modelled; 0, 1, 2, 3, 7, 8 and 9 are",
+            "line 8: Sparing scheme used: 4 is not modeled; 0, 1, 2, 3, 7, 8 and 9 are",
         ),
         ("slips = []", "slips = [ 5, 5 ]", "line 20: slips: 5 is listed twice; leave one of the two"),
         (
@@ -578,7 +578,7 @@ fn what_is_wrong_is_said_with_its_line() {
         (
             "trackSwitchPlusRotation",
             "constant",
-            "line 33: Access time type: constant is not modelled; expected trackSwitchPlusRotation, which is what drives do",
+            "line 33: Access time type: constant is not modeled; expected trackSwitchPlusRotation, which is what drives do",
         ),
         (
             "Seek type = linear",
@@ -593,7 +593,7 @@ fn what_is_wrong_is_said_with_its_line() {
         (
             "Scheduling policy = 1",
             "Scheduling policy = 14",
-            "line 51: Scheduling policy: 14 is not modelled; expected 1 (FCFS), 2 to 4 or 5 to 7 (elevator, cyclic elevator, SSTF; by address or by cylinder) or 8 (SPTF)",
+            "line 51: Scheduling policy: 14 is not modeled; expected 1 (FCFS), 2 to 4 or 5 to 7 (elevator, cyclic elevator, SSTF; by address or by cylinder) or 8 (SPTF)",
         ),
         (
             "Buffer continuous read = 3",
@@ -667,9 +667,7 @@ fn what_is_wrong_is_said_with_its_line() {
         ("mapping scheme = 0", "mapping scheme = 2"),
         ("First cylinder number = 10", "First cylinder number = 11"),
     ]);
-    assert!(
-        odd.unwrap_err().to_string().contains("2 with zones that begin at odd cylinders is not modelled")
-    );
+    assert!(odd.unwrap_err().to_string().contains("2 with zones that begin at odd cylinders is not modeled"));
     let impossible = read(&[("Number of data surfaces = 2", "Number of data surfaces = 300")]).unwrap_err();
     assert_eq!(impossible.to_string(), "small.diskspecs: geometry.heads: 300 heads; expected 1 to 256");
 }

@@ -45,7 +45,7 @@ pub(crate) fn unmounted(mounted: Mounted) -> Finished {
 fn watch(mounted: PathBuf, gone: mpsc::Receiver<()>, limit: Duration) {
     thread::spawn(move || {
         if gone.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("the mount hangs: it is taken away");
+            eprintln!("the mount hangs: it is unmounted");
             detach(&mounted);
             std::process::abort();
         }

@@ -46,7 +46,7 @@ fn compare_all(instance: impl Fn(&mut Random) -> Instance) -> (u64, u64) {
         assert!(is_same(&exact, &best), "seed {seed}: {exact:?} instead of {best:?} of {instance:?}");
         let is_equal = is_same(&by(Method::Simple, &instance), &best);
         if simple::is_exact(&instance.model()) {
-            assert!(is_equal, "seed {seed}: the simple programme misses {best:?} of {instance:?}");
+            assert!(is_equal, "seed {seed}: the simple dynamic program misses {best:?} of {instance:?}");
         }
         planned += u64::from(best.is_some());
         missed += u64::from(!is_equal);
@@ -57,25 +57,25 @@ fn compare_all(instance: impl Fn(&mut Random) -> Instance) -> (u64, u64) {
 }
 
 #[test]
-fn the_programmes_find_the_best_plan_on_equal_cores() {
+fn the_dynamic_programs_find_the_best_plan_on_equal_cores() {
     let (planned, missed) = compare(FarHops::Uniform, 6, false);
     assert!(planned > INSTANCES / 2 && missed == 0, "{planned} planned, {missed} missed");
 }
 
 #[test]
-fn the_programmes_find_the_best_plan_where_far_hops_are_slower() {
+fn the_dynamic_programs_find_the_best_plan_where_far_hops_are_slower() {
     let (planned, _) = compare(FarHops::Slower, 5, false);
     assert!(planned > INSTANCES / 2, "{planned}");
 }
 
 #[test]
-fn only_the_exact_programme_finds_the_best_plan_where_receiving_from_far_is_dear() {
+fn only_the_exact_dynamic_program_finds_the_best_plan_where_receiving_from_far_is_dear() {
     let (planned, missed) = compare(FarHops::Dear, 5, false);
     assert!(planned > INSTANCES / 2 && missed > INSTANCES / 50, "{planned} planned, {missed} missed");
 }
 
 #[test]
-fn the_programmes_find_the_best_replicas() {
+fn the_dynamic_programs_find_the_best_replicas() {
     for far in [FarHops::Uniform, FarHops::Slower, FarHops::Dear] {
         let (planned, _) = compare(far, 5, true);
         assert!(planned > INSTANCES / 2, "{far:?}: {planned}");
@@ -83,7 +83,7 @@ fn the_programmes_find_the_best_replicas() {
 }
 
 #[test]
-fn the_programmes_honour_pinned_operators_and_reserved_cores() {
+fn the_dynamic_programs_honor_pinned_operators_and_reserved_cores() {
     for far in [FarHops::Uniform, FarHops::Slower, FarHops::Dear] {
         for is_keyed in [false, true] {
             let (planned, _) = compare_all(|random| {
@@ -145,7 +145,7 @@ fn a_plan_without_all_limits_of_the_wait_does_not_claim_to_be_the_best() {
 }
 
 #[test]
-fn long_chains_on_few_cores_need_a_few_dozen_programmes() {
+fn long_chains_on_few_cores_need_a_few_dozen_dynamic_programs() {
     for seed in 0..20 {
         let instance = Random::new(seed).chain(30, FarHops::Uniform, false);
         let (model, settings) = (instance.model(), &instance.settings);

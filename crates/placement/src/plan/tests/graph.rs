@@ -56,7 +56,7 @@ fn local_search_finds_nearly_always_the_best_placement_of_a_small_graph() {
 }
 
 #[test]
-fn local_search_honours_pinned_operators_and_reserved_cores() {
+fn local_search_honors_pinned_operators_and_reserved_cores() {
     for far in [FarHops::Uniform, FarHops::Dear] {
         let found = search_all(far, false, true);
         let is_good = found.missed * 100 <= found.placeable && found.best * 100 >= found.placeable * 95;

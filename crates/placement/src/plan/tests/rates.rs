@@ -65,7 +65,7 @@ fn a_shortfall_says_what_limits_the_rate() {
     let (limit, held, text) = said(&[100.0, 800.0]);
     assert_eq!(limit, Limit::Operator { operator: 1, replicas_max: 1 });
     assert!((held / 1e6 - 1.0).abs() < 0.001, "{held}");
-    assert!(text.starts_with("no plan holds 2000000 tuples/s: short by 1000"), "{text}");
+    assert!(text.starts_with("no plan sustains 2000000 tuples/s: short by 1000"), "{text}");
     let advice =
         "operator 1 alone is too slow: make it faster, or replicate it by a key between other operators";
     assert!(text.ends_with(advice), "{text}");
@@ -104,7 +104,7 @@ fn more_cores_are_not_asked_for_where_hops_use_all_their_time() {
     // 900 ns with both hops exceed the limit, and so do 800 ns of two operators without hops.
     let shortfall = planner.plan(Arrivals::constant(1.2e6).unwrap()).unwrap_err();
     assert!(matches!(shortfall.limit, Limit::Operator { operator: 1 | 2, .. }), "{shortfall}");
-    assert!(shortfall.to_string().starts_with("no plan holds"), "{shortfall}");
+    assert!(shortfall.to_string().starts_with("no plan sustains"), "{shortfall}");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_search_says_that_it_found_none() {
     let planner = Planner::new(&tree, &topology, Settings::default()).unwrap();
     let shortfall = planner.plan(Arrivals::constant(1e6).unwrap()).unwrap_err();
     assert_eq!(shortfall.optimality, Optimality::Heuristic);
-    assert!(shortfall.to_string().starts_with("no plan was found that holds 1000000"), "{shortfall}");
+    assert!(shortfall.to_string().starts_with("no plan was found that sustains 1000000"), "{shortfall}");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_shortfall_names_pins_that_leave_no_plan() {
     let planner = planner.with_constraints(&constraints).unwrap();
     let shortfall = planner.plan(Arrivals::constant(1.5e6).unwrap()).unwrap_err();
     assert_eq!(shortfall.limit, Limit::Pins);
-    assert!(shortfall.to_string().ends_with("on given cores leave no plan: let them move"), "{shortfall}");
+    assert!(shortfall.to_string().ends_with("operators on their cores: let them move"), "{shortfall}");
     let reserved = Constraints::default().reserve(1).reserve(2);
     let planner = planner.with_constraints(&reserved).unwrap();
     assert_eq!(planner.plan(Arrivals::constant(1.5e6).unwrap()).unwrap_err().limit, Limit::Cores(1));

@@ -15,21 +15,21 @@ fn a_curve_keeps_its_ends_apart_and_stays_short() {
 #[test]
 fn wasted_is_what_was_brought_beyond_the_program_and_not_what_it_found_there() {
     let mut account = Account::default();
-    account.bring(0..100, 100);
-    account.bring(100..200, 40);
-    account.bring(200..300, 0);
+    account.add_prefetched(0..100, 100);
+    account.add_prefetched(100..200, 40);
+    account.add_prefetched(200..300, 0);
     assert_eq!([0, 50, 100, 130, 150, 200].map(|at| account.wasted(at)), [140, 90, 40, 10, 0, 0]);
     // After a seek backwards, the program finds data that it has passed.
     account.see(ReadingState { position: 120, ..ReadingState::default() }, None, false);
     account.see(ReadingState { position: 10, ..ReadingState::default() }, None, false);
-    assert_eq!((account.brought, account.wasted(10)), (140, 40), "{account:?}");
+    assert_eq!((account.prefetched_bytes, account.wasted(10)), (140, 40), "{account:?}");
 }
 
 #[test]
 fn what_was_brought_of_files_that_are_passed_over_is_wasted_once() {
     let mut account = Account::default();
-    account.bring(0..100, 100);
-    account.bring(100..300, 100);
+    account.add_prefetched(0..100, 100);
+    account.add_prefetched(100..300, 100);
     account.pass_over(&(50..150));
     assert_eq!((account.passed_over, account.wasted(150)), (75, 75 - 50), "{account:?}");
     account.pass_over(&(300..500));
@@ -43,8 +43,8 @@ fn what_was_brought_of_files_that_are_passed_over_is_wasted_once() {
 struct Made {
     account: Account,
     now: u64,
-    waited: u64,
-    ran: u64,
+    io_wait: u64,
+    cpu_time: u64,
     gone: u64,
     files: u64,
     was_begun: bool,
@@ -54,15 +54,18 @@ impl Made {
     fn new(read_ahead: u64, window: u64) -> Made {
         let window_seen = Some(2 * window);
         let account = Account { read_ahead, window_seen, ..Account::default() };
-        let mut made = Made { account, now: 0, waited: 0, ran: 0, gone: 0, files: 1, was_begun: false };
+        let mut made = Made { account, now: 0, io_wait: 0, cpu_time: 0, gone: 0, files: 1, was_begun: false };
         made.see(State::Watching);
         made
     }
 
     fn see(&mut self, state: State) {
         let micros = |time: u64| Nanos(time * 1000);
-        let spent =
-            CpuIoTimes { ran: micros(self.ran), waited: micros(self.waited), ..CpuIoTimes::default() };
+        let spent = CpuIoTimes {
+            cpu_time: micros(self.cpu_time),
+            io_wait: micros(self.io_wait),
+            ..CpuIoTimes::default()
+        };
         let (files, was_begun) = (self.files, self.was_begun);
         let sight = ReadingState {
             at: micros(self.now),
@@ -79,16 +82,16 @@ impl Made {
     }
 
     fn wait(&mut self, time: u64, state: State) {
-        self.waited += time;
+        self.io_wait += time;
         self.now += time;
         self.see(state);
     }
 
     fn compute(&mut self, bytes: u64, time: u64, state: State) {
         self.gone += bytes;
-        self.ran += time;
+        self.cpu_time += time;
         self.now += time;
-        self.account.brought += if state == State::Ahead { bytes } else { 0 };
+        self.account.prefetched_bytes += if state == State::Ahead { bytes } else { 0 };
         self.see(state);
     }
 
@@ -108,7 +111,7 @@ const KIB: u64 = 1 << 10;
 
 /// Returns the waiting time caused by the kernel, which requests a window when the previous one is reached.
 fn waits(size: u64, window: u64, latency: f64, per_byte: f64) -> f64 {
-    let (mut at, mut now, mut waited, mut length) = (0, 0.0_f64, 0.0_f64, FIRST_WINDOW_BYTES.min(window));
+    let (mut at, mut now, mut io_wait, mut length) = (0, 0.0_f64, 0.0_f64, FIRST_WINDOW_BYTES.min(window));
     let (mut here, mut next) = (latency, f64::INFINITY);
     while at < size {
         // The first mark is in the middle of the first window, all others at the beginning of one.
@@ -116,12 +119,12 @@ fn waits(size: u64, window: u64, latency: f64, per_byte: f64) -> f64 {
         if next.is_infinite() {
             next = marked + latency;
         }
-        waited += (here - now).max(0.0);
+        io_wait += (here - now).max(0.0);
         now = now.max(here) + per_byte * length as f64;
         (at, here, next) = (at + length, next, f64::INFINITY);
         length = (2 * length).min(window);
     }
-    waited
+    io_wait
 }
 
 #[test]
@@ -223,7 +226,7 @@ fn nothing_is_claimed_where_nothing_is_known_or_was_in_memory() {
     made.wait(10_000, State::Watching);
     made.compute(128 * KIB, 1000, State::Watching);
     (0..200).for_each(|_| made.compute(128 * KIB, 1000, State::Ahead));
-    made.account.brought = 0;
+    made.account.prefetched_bytes = 0;
     assert_eq!(made.account.hidden(), None);
 }
 
@@ -233,7 +236,7 @@ fn what_a_program_waits_is_divided_among_the_readings_that_go_on_side_by_side() 
     let mut account = Account::default();
     for step in 0..10u64 {
         let spent =
-            CpuIoTimes { waited: Nanos(step * 4000), ran: Nanos(step * 400), ..CpuIoTimes::default() };
+            CpuIoTimes { io_wait: Nanos(step * 4000), cpu_time: Nanos(step * 400), ..CpuIoTimes::default() };
         let (at, position) = (Nanos(step * 1100), step * 100);
         let sight = ReadingState {
             at,
@@ -247,8 +250,8 @@ fn what_a_program_waits_is_divided_among_the_readings_that_go_on_side_by_side() 
         };
         account.see(sight, Some(State::Watching), false);
     }
-    let Share { bytes, waited, ran, time, divided, .. } = account.alone;
-    assert_eq!((bytes, waited, ran), (900, Nanos(9000), Nanos(900)));
+    let Share { bytes, io_wait, cpu_time, time, divided, .. } = account.alone;
+    assert_eq!((bytes, io_wait, cpu_time), (900, Nanos(9000), Nanos(900)));
     assert_eq!((time, divided), (Nanos(9900), Nanos(9 * 275)));
 }
 
@@ -277,7 +280,7 @@ fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
         State::Idle(Idle::NotSequential),
     ];
     for (step, state) in (0..).zip(states) {
-        let spent = CpuIoTimes { waited: Nanos(step * 10), ..CpuIoTimes::default() };
+        let spent = CpuIoTimes { io_wait: Nanos(step * 10), ..CpuIoTimes::default() };
         let (at, position) = (Nanos(step * 20), step * 100);
         let sight = ReadingState {
             at,
@@ -292,7 +295,7 @@ fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
         account.see(sight, Some(state), true);
     }
     // Time spent before a poll is attributed to the state at the previous poll.
-    assert_eq!((account.would_help.bytes, account.would_help.waited), (300, Nanos(30)));
+    assert_eq!((account.would_help.bytes, account.would_help.io_wait), (300, Nanos(30)));
     assert_eq!((account.helped.bytes, account.alone.bytes), (0, 400));
     assert_eq!(account.idle.keys().collect::<Vec<_>>(), [&Idle::NotSequential]);
 }

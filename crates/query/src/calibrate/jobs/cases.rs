@@ -43,35 +43,35 @@ pub(super) enum Threads {
 }
 
 /// A memory limit within which the tables of the jobs stay in memory.
-const AMPLE_BYTES: usize = 256 << 20;
-/// A memory limit beyond which they are spilled.
-const SCARCE_BYTES: usize = 64 << 20;
+const IN_MEMORY_BYTES: usize = 256 << 20;
+/// A memory limit at which they are spilled.
+const SPILLING_MEMORY_BYTES: usize = 64 << 20;
 /// Rows of [`Work::First`].
 const FIRST_ROWS: u64 = 1000;
 
 /// The jobs in the order of their runs.
 pub(super) const CASES: [Case; 15] = [
-    case("sort", &[Source::Narrow], Work::Sort("k"), AMPLE_BYTES),
-    case("spilled sort", &[Source::Narrow], Work::Sort("k"), SCARCE_BYTES),
+    case("sort", &[Source::Narrow], Work::Sort("k"), IN_MEMORY_BYTES),
+    case("spilled sort", &[Source::Narrow], Work::Sort("k"), SPILLING_MEMORY_BYTES),
     Case {
         threads: Threads::One,
-        ..case("sort on one thread", &[Source::Wide], Work::Sort("k"), AMPLE_BYTES)
+        ..case("sort on one thread", &[Source::Wide], Work::Sort("k"), IN_MEMORY_BYTES)
     },
-    case("spilled sort of wide rows", &[Source::Wide], Work::Sort("k"), SCARCE_BYTES),
+    case("spilled sort of wide rows", &[Source::Wide], Work::Sort("k"), SPILLING_MEMORY_BYTES),
     Case {
         format: Format::ArrowFile,
-        ..case("sort by text", &[Source::Texts], Work::Sort("t"), AMPLE_BYTES)
+        ..case("sort by text", &[Source::Texts], Work::Sort("t"), IN_MEMORY_BYTES)
     },
-    case("spilled sort by text", &[Source::Texts], Work::Sort("t"), SCARCE_BYTES),
-    case("first rows", &[Source::ArrowFacts], Work::First("v"), AMPLE_BYTES),
-    case("first rows of Parquet", &[Source::Facts], Work::First("v"), AMPLE_BYTES),
-    case("merge join", &[Source::Facts, Source::Sides], Work::MergeJoin, AMPLE_BYTES),
-    case("spilled merge join", &[Source::Facts, Source::Sides], Work::MergeJoin, SCARCE_BYTES),
-    case("hash join", &[Source::Facts, Source::Sides], Work::HashJoin, AMPLE_BYTES),
-    case("few groups", &[Source::ArrowFacts], Work::Group("c"), AMPLE_BYTES),
-    case("few groups of Parquet", &[Source::Facts], Work::Group("c"), AMPLE_BYTES),
-    case("many groups", &[Source::Facts], Work::Group("k"), AMPLE_BYTES),
-    case("spilled groups", &[Source::Narrow], Work::Group("k"), SCARCE_BYTES),
+    case("spilled sort by text", &[Source::Texts], Work::Sort("t"), SPILLING_MEMORY_BYTES),
+    case("first rows", &[Source::ArrowFacts], Work::First("v"), IN_MEMORY_BYTES),
+    case("first rows of Parquet", &[Source::Facts], Work::First("v"), IN_MEMORY_BYTES),
+    case("merge join", &[Source::Facts, Source::Sides], Work::MergeJoin, IN_MEMORY_BYTES),
+    case("spilled merge join", &[Source::Facts, Source::Sides], Work::MergeJoin, SPILLING_MEMORY_BYTES),
+    case("hash join", &[Source::Facts, Source::Sides], Work::HashJoin, IN_MEMORY_BYTES),
+    case("few groups", &[Source::ArrowFacts], Work::Group("c"), IN_MEMORY_BYTES),
+    case("few groups of Parquet", &[Source::Facts], Work::Group("c"), IN_MEMORY_BYTES),
+    case("many groups", &[Source::Facts], Work::Group("k"), IN_MEMORY_BYTES),
+    case("spilled groups", &[Source::Narrow], Work::Group("k"), SPILLING_MEMORY_BYTES),
 ];
 
 const fn case(name: &'static str, sources: &'static [Source], work: Work, memory: usize) -> Case {
@@ -79,7 +79,7 @@ const fn case(name: &'static str, sources: &'static [Source], work: Work, memory
 }
 
 impl Case {
-    /// Returns the options of the result: the compression that commands use unless told otherwise.
+    /// Returns the options of the result: the compression that commands use by default.
     pub(super) fn output_options(&self) -> OutputOptions {
         let compression =
             if self.format == Format::Parquet { Compression::Snappy } else { Compression::None };

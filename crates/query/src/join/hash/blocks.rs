@@ -19,8 +19,8 @@ use crate::join::pairs::Pairs;
 use crate::join::result::ResultBatches;
 use crate::{Batches, Error};
 
-/// Name of the memory of a bit for each probe row in errors.
-const FOUND_MEMORY: &str = "joining rows of equal keys";
+/// Purpose that errors name: one bit for each probe row.
+const MATCH_BITS_PURPOSE: &str = "joining rows of equal keys";
 
 /// Blocks of a build side.
 pub(super) struct Blocks {
@@ -56,7 +56,8 @@ impl Blocks {
     ) -> Result<Blocks, Error> {
         let needs_found = context.rule.probe_alone != Alone::Never;
         let rows = usize::try_from(probe.size.rows).unwrap_or(usize::MAX);
-        let _found = context.job.reserve(if needs_found { Found::bytes(rows) } else { 0 }, FOUND_MEMORY)?;
+        let _found =
+            context.job.reserve(if needs_found { Found::bytes(rows) } else { 0 }, MATCH_BITS_PURPOSE)?;
         let found = needs_found.then(|| Found::new(rows));
         let build = build.drain(&memory.account, memory.block)?;
         let (memory, stage) = (Arc::clone(memory), Stage::Ended);

@@ -75,9 +75,10 @@ fn spill_bytes(budget: usize, unclaimed: usize, threads: usize) -> usize {
     (budget / BUDGET_PARTS).min(unclaimed / 2).min(most).max(least)
 }
 
-/// Bits of the first division of a build side whose table has `table_bytes` bytes if it is known: so many that each thread
-/// has a table in `tables` bytes, as far as `bytes` bytes have the blocks for it. A partition whose table exceeds the memory is
-/// spilled again, and if two tables exceed it, one thread joins while others wait. Partitions beyond that cost CPU time.
+/// Bits of the first division of a build side whose table has `table_bytes` bytes if it is known: enough that each
+/// thread has a table in `tables` bytes, as far as `bytes` bytes have the blocks for it. A partition whose table
+/// exceeds the memory is spilled again, and if two tables exceed it, one thread joins while others wait. Partitions
+/// beyond that cost CPU time.
 fn first_bits(bytes: usize, tables: usize, threads: usize, table_bytes: Option<u64>) -> u32 {
     let has_blocks = |bits: &u32| blocks(*bits) * FIRST_BLOCK_MIN_BYTES <= bytes;
     let most = (PARTITION_BITS..=FIRST_BITS_MAX).rev().find(has_blocks).unwrap_or(PARTITION_BITS);

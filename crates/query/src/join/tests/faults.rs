@@ -3,7 +3,7 @@
 use sakiyomi_io::fake::{FakeDisk, Faults};
 use sakiyomi_io::{BufferPool, Io, Memory, Spill};
 
-use super::operator::{TIGHT, input, large, of_threads, permuted, streams};
+use super::operator::{TIGHT_MEMORY, input, large, of_threads, permuted, streams};
 use super::*;
 use crate::join::partitioned::Pairs;
 use crate::sort::router::SpillFiles;
@@ -32,9 +32,9 @@ fn an_error_of_any_stream_is_the_error_of_the_join() {
             for batches in [0, 3] {
                 let job = of_threads(&scratch, 2);
                 let [left, right] = [0, 1].map(|side| {
-                    let mut input = input(&table, 1, TIGHT);
+                    let mut input = input(&table, 1, TIGHT_MEMORY);
                     if side == failing {
-                        let mut streams = streams(&table, TIGHT);
+                        let mut streams = streams(&table, TIGHT_MEMORY);
                         streams[1] = Box::new(Failing(table.clone(), batches));
                         input.open = Box::new(|_| Ok(streams));
                     }
@@ -59,7 +59,7 @@ fn joined_with(faults: Faults, left: &RecordBatch, right: &RecordBatch) -> Resul
     let spill = Spill::over(&io, file);
     let spills = [spill.clone(), spill].map(|spill| SpillFiles::over(&job, vec![spill]));
     let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
-    let inputs = [input(left, 1, TIGHT), input(right, 1, TIGHT)];
+    let inputs = [input(left, 1, TIGHT_MEMORY), input(right, 1, TIGHT_MEMORY)];
     let pairs = Pairs::with_spills(&job, inputs, &condition, JoinKind::Full, spills)?;
     let joined =
         Joined { schema: pairs.schema(), is_ordered: true, is_parallel: true, parts: Arc::new(pairs) };

@@ -3,7 +3,7 @@
 use sakiyomi_io::fake::{FakeDisk, Faults};
 use sakiyomi_io::{BufferPool, Io, Memory, Spill};
 
-use super::operator::{Given, TIGHT, in_parallel, input, large, of_threads, permuted, skewed};
+use super::operator::{Given, TIGHT_MEMORY, in_parallel, input, large, of_threads, permuted, skewed};
 use super::*;
 
 proptest! {
@@ -24,7 +24,7 @@ proptest! {
         let (left, right) = (table(Side::Left, &types, &left), table(Side::Right, &types, &right));
         let places: Vec<(usize, usize)> = (0..types.len()).map(|place| (place, place)).collect();
         let condition = Condition::new(&places, &left.schema(), &right.schema()).unwrap();
-        let given = Given { streams, batch_rows, ..TIGHT };
+        let given = Given { streams, batch_rows, ..TIGHT_MEMORY };
         let inputs = (input(&left, types.len(), given), input(&right, types.len(), given));
         let found = join(&job, inputs.0, inputs.1, &condition, kind, JoinMethod::Hash(build)).unwrap();
         let schema = found.schema();
@@ -47,7 +47,7 @@ fn pairs_of_spilled_partitions_are_joined_at_the_same_time_as_far_as_memory_allo
     for threads in [1, 4, 16] {
         let job = of_threads(&scratch, threads);
         let _rest = job.reserve(job.available() - (2 << 20), "a test").unwrap();
-        let inputs = (input(&left, 1, TIGHT), input(&right, 1, TIGHT));
+        let inputs = (input(&left, 1, TIGHT_MEMORY), input(&right, 1, TIGHT_MEMORY));
         let method = JoinMethod::Hash(JoinSide::Left);
         let found = join(&job, inputs.0, inputs.1, &condition, JoinKind::Inner, method).unwrap();
         let mut open: Vec<_> = (0..threads.min(2)).map(|_| found.next_part().unwrap().unwrap().1).collect();
@@ -77,7 +77,7 @@ fn a_hash_join_without_the_memory_to_spill_is_refused_before_any_row() {
     });
     let unread = || {
         let open = Box::new(|_: &Job| panic!("a side was opened"));
-        JoinInput { open, ..input(&table, 1, TIGHT) }
+        JoinInput { open, ..input(&table, 1, TIGHT_MEMORY) }
     };
     let method = JoinMethod::Hash(JoinSide::Left);
     let refused = join(&job.unwrap(), unread(), unread(), &condition, JoinKind::Inner, method);
@@ -100,7 +100,7 @@ fn one_frequent_key_is_joined_in_blocks_beside_the_pairs_of_others() {
         for threads in [1, 4] {
             let job = of_threads(&scratch, threads);
             let _rest = job.reserve(job.available() - (300 << 10), "a test").unwrap();
-            let inputs = (input(&left, 1, TIGHT), input(&right, 1, TIGHT));
+            let inputs = (input(&left, 1, TIGHT_MEMORY), input(&right, 1, TIGHT_MEMORY));
             let method = JoinMethod::Hash(JoinSide::Left);
             let found = join(&job, inputs.0, inputs.1, &condition, kind, method).unwrap();
             let found = in_parallel(&found, threads);

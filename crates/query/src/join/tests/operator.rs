@@ -145,7 +145,7 @@ pub(super) fn permuted(rows: i64) -> impl Iterator<Item = i64> {
     (0..rows).map(move |row| row * 7919 % rows)
 }
 
-pub(super) const TIGHT: Given =
+pub(super) const TIGHT_MEMORY: Given =
     Given { streams: 2, batch_rows: 500, memory: Some(400 << 10), sample_rows: Some(1000) };
 
 fn phases(job: &Job) -> Vec<String> {
@@ -171,7 +171,7 @@ fn spilled_sides_give_each_pair_once_in_key_order_with_phases_of_each_side() {
         (JoinKind::Anti, alone),
     ] {
         let job = of_threads(&scratch, 2);
-        let inputs = (input(&left, 1, TIGHT), input(&right, 1, TIGHT));
+        let inputs = (input(&left, 1, TIGHT_MEMORY), input(&right, 1, TIGHT_MEMORY));
         let found = join(&job, inputs.0, inputs.1, &condition, kind, JoinMethod::Merge).unwrap();
         assert!(found.is_ordered() && found.is_parallel());
         let found = in_parallel(&found, 2);
@@ -210,8 +210,8 @@ fn one_key_in_all_rows_and_partitions_that_exceed_their_memory_are_joined() {
         for sample_rows in [0, 1, 1000] {
             for (kind, expected) in [(JoinKind::Inner, inner), (JoinKind::Full, full)] {
                 let job = of_threads(&scratch, 3);
-                let given = Given { sample_rows: Some(sample_rows), ..TIGHT };
-                let (ours, theirs) = (input(left, 1, given), input(&few, 1, TIGHT));
+                let given = Given { sample_rows: Some(sample_rows), ..TIGHT_MEMORY };
+                let (ours, theirs) = (input(left, 1, given), input(&few, 1, TIGHT_MEMORY));
                 let found = join(&job, ours, theirs, &condition, kind, JoinMethod::Merge).unwrap();
                 let found = in_parallel(&found, 3);
                 let found: usize = found.iter().map(RecordBatch::num_rows).sum();
@@ -228,7 +228,7 @@ fn partitions_without_a_partner_are_not_read() {
     let right = large("b", permuted(20_000).map(|row| Some(row + 1_000_000)));
     let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
     let job = of_threads(&scratch, 2);
-    let inputs = (input(&left, 1, TIGHT), input(&right, 1, TIGHT));
+    let inputs = (input(&left, 1, TIGHT_MEMORY), input(&right, 1, TIGHT_MEMORY));
     let found = join(&job, inputs.0, inputs.1, &condition, JoinKind::Inner, JoinMethod::Merge).unwrap();
     assert!(in_parallel(&found, 2).is_empty());
     let bytes = |name: &str| -> u64 {
@@ -248,7 +248,7 @@ fn a_hash_join_that_exceeds_memory_spills_and_one_that_fits_has_a_part_for_each_
         let job = of_threads(&scratch, 2);
         let _rest = spare.map(|spare: usize| job.reserve(job.available() - spare, "a test").unwrap());
         for (kind, rows) in [(JoinKind::Inner, 9_000), (JoinKind::Full, 20_000), (JoinKind::Anti, 11_000)] {
-            let inputs = (input(&left, 1, TIGHT), input(&right, 1, TIGHT));
+            let inputs = (input(&left, 1, TIGHT_MEMORY), input(&right, 1, TIGHT_MEMORY));
             let method = JoinMethod::Hash(JoinSide::Right);
             let found = join(&job, inputs.0, inputs.1, &condition, kind, method).unwrap();
             assert!(found.is_parallel() && !found.is_ordered());
@@ -330,7 +330,7 @@ fn a_result_that_is_dropped_early_ends_its_threads() {
     for method in [JoinMethod::Merge, JoinMethod::Hash(JoinSide::Right)] {
         for is_sorted in [false, true] {
             let ours = JoinInput::of_streams(vec![stream(&table, 10)], is_sorted, Sort::default());
-            let found = join(&job, ours, input(&table, 1, TIGHT), &condition, JoinKind::Inner, method);
+            let found = join(&job, ours, input(&table, 1, TIGHT_MEMORY), &condition, JoinKind::Inner, method);
             let mut found = found.unwrap().into_batches();
             assert!(found.next().unwrap().is_some());
             drop(found);
@@ -339,8 +339,8 @@ fn a_result_that_is_dropped_early_ends_its_threads() {
     }
     let found = join(
         &job,
-        input(&table, 1, TIGHT),
-        input(&table, 1, TIGHT),
+        input(&table, 1, TIGHT_MEMORY),
+        input(&table, 1, TIGHT_MEMORY),
         &condition,
         JoinKind::Inner,
         JoinMethod::Merge,

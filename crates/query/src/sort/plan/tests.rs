@@ -39,7 +39,7 @@ proptest! {
         prop_assert!(plan.bytes == bytes.max(min));
         let chunk = plan.chunk_bytes;
         prop_assert!(chunk.is_power_of_two() && chunk <= CHUNK_LIMIT_BYTES);
-        // Larger than asked for, if the places would take too much of the heap.
+        // Larger than requested, if the places would take too much of the heap.
         let places_max = demand.heap_bytes / PLACES_PARTS;
         let is_asked = chunk <= block || spilled_chunk_list_bytes(&demand, chunk / 2) > places_max;
         prop_assert!(is_asked, "{:?}", plan);

@@ -18,7 +18,7 @@ use super::message;
 use crate::batch_bytes::column_bytes;
 use crate::job::Reservation;
 use crate::table::fetch::READ_PHASE_NAME;
-use crate::table::guard::{decode, named};
+use crate::table::guard::{catch_panics, name_file};
 use crate::table::source::Source;
 use crate::{Error, Job};
 
@@ -118,12 +118,12 @@ impl Needed<'_> {
             };
             reserve(place.length)?;
             let body = read(job, &file, place.body..place.body + place.length)?;
-            decode(path, || {
+            catch_panics(path, || {
                 let header = message::parse(&place.header).map_err(Error::Query)?;
                 let more = |bytes: u64| reserve(place.length.saturating_add(bytes));
                 load_dictionary(&header, body, self.schema, Arc::make_mut(&mut current), more)
             })
-            .map_err(named(path))?;
+            .map_err(name_file(path))?;
             if let Some(values) = current.get(&place.id) {
                 count.replace(place.id, values);
             }

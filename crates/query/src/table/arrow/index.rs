@@ -8,7 +8,7 @@ use arrow_schema::SchemaRef;
 use super::dictionaries::{DictionaryPlace, Loaded, Needed, dictionary_id};
 use super::message::{self, FRAME_BYTES};
 use crate::job::Reservation;
-use crate::table::guard::{damaged, decode, named};
+use crate::table::guard::{catch_panics, damaged, name_file};
 use crate::table::source::{Source, SourceReader};
 use crate::{Error, Job};
 
@@ -44,13 +44,13 @@ impl ArrowFile {
     /// Reads the footer and the headers of a file.
     pub(in crate::table) fn open_file(source: Source) -> Result<ArrowFile, Error> {
         let path = source.path.clone();
-        decode(&path, || Index::of_file(source)).map_err(named(&path))
+        catch_panics(&path, || Index::of_file(source)).map_err(name_file(&path))
     }
 
     /// Reads the message headers of a stream stored in a file.
     pub(in crate::table) fn open_stream(source: Source) -> Result<ArrowFile, Error> {
         let path = source.path.clone();
-        decode(&path, || Index::of_stream(source)).map_err(named(&path))
+        catch_panics(&path, || Index::of_stream(source)).map_err(name_file(&path))
     }
 
     /// Returns the rows of the file.

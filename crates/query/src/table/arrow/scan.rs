@@ -14,9 +14,9 @@ use super::layout::{column_ranges, layouts};
 use super::message;
 use super::rows::Rows;
 use crate::job::Reservation;
-use crate::table::allowance::Allowance;
+use crate::table::decoder_memory::DecoderMemory;
 use crate::table::fetch::{Fetched, Fetcher};
-use crate::table::guard::{damaged, decode, named};
+use crate::table::guard::{catch_panics, damaged, name_file};
 use crate::table::types::{Shape, with_rows};
 use crate::{Batches, Error, Job};
 
@@ -62,16 +62,16 @@ impl ArrowFile {
         columns: &[usize],
         parts: Vec<Bytes>,
         dictionaries: &Loaded,
-        allowance: &Allowance,
+        memory: &DecoderMemory,
     ) -> Result<(RecordBatch, usize), Error> {
         let batch = &self.batches[at];
         let dictionaries = dictionaries.of(batch.dictionaries);
         let path = &self.source.path;
         let parts = columns.iter().copied().zip(parts);
-        decode(path, || {
-            decode_columns(&self.schema, &batch.header, self.version, parts, &dictionaries, allowance)
+        catch_panics(path, || {
+            decode_columns(&self.schema, &batch.header, self.version, parts, &dictionaries, memory)
         })
-        .map_err(named(path))
+        .map_err(name_file(path))
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn decode_columns(
     version: arrow_ipc::MetadataVersion,
     parts: impl Iterator<Item = (usize, Bytes)>,
     dictionaries: &Dictionaries,
-    allowance: &Allowance,
+    memory: &DecoderMemory,
 ) -> Result<(RecordBatch, usize), Error> {
     let header = message::parse(header).map_err(Error::Query)?;
     let batch = message::record_batch(&header).map_err(Error::Query)?;
@@ -96,7 +96,7 @@ pub(super) fn decode_columns(
         let more = decompressed_bytes(&batch, layout.buffers.clone(), &bytes, start).map_err(Error::Query)?;
         let more = usize::try_from(more).unwrap_or(usize::MAX);
         let what = || format!("decompressing column {} of a record batch", field.name());
-        allowance.exchange(0, more, what)?;
+        memory.resize(0, more, what)?;
         reserved += more;
         let array = Column { field, layout, bytes, start }.decode(&batch, dictionaries, version)?;
         fields.push(Arc::clone(field));
@@ -115,22 +115,23 @@ pub(in crate::table) struct ArrowScan {
     job: Job,
     plan: Arc<ArrowPlan>,
     fetcher: Fetcher,
-    allowance: Allowance,
-    current: Option<Cut>,
+    memory: DecoderMemory,
+    current: Option<BatchSlices>,
     /// A record batch that exceeds the memory, read in row ranges.
     rows: Option<(Rows, PathBuf)>,
 }
 
 /// A record batch that is returned in slices.
-pub(super) struct Cut {
+pub(super) struct BatchSlices {
     pub(super) batch: RecordBatch,
+    /// The next row.
     pub(super) next: usize,
     /// Bytes reserved for the record batch.
     pub(super) reserved: usize,
     pub(super) path: PathBuf,
 }
 
-impl Cut {
+impl BatchSlices {
     /// Returns the next `rows` rows at most; `None` at the end.
     pub(super) fn next(&mut self, rows: usize, shape: &Shape) -> Result<Option<RecordBatch>, Error> {
         let count = rows.min(self.batch.num_rows() - self.next);
@@ -139,7 +140,7 @@ impl Cut {
         if count == 0 {
             return Ok(None);
         }
-        decode(&self.path, || shape.apply(&part)).map_err(named(&self.path)).map(Some)
+        catch_panics(&self.path, || shape.apply(&part)).map_err(name_file(&self.path)).map(Some)
     }
 }
 
@@ -148,9 +149,9 @@ impl ArrowScan {
         job: &Job,
         plan: &Arc<ArrowPlan>,
         fetcher: Fetcher,
-        allowance: Allowance,
+        memory: DecoderMemory,
     ) -> ArrowScan {
-        ArrowScan { job: job.clone(), plan: Arc::clone(plan), fetcher, allowance, current: None, rows: None }
+        ArrowScan { job: job.clone(), plan: Arc::clone(plan), fetcher, memory, current: None, rows: None }
     }
 
     /// Starts the next record batch; false if there is none.
@@ -162,15 +163,15 @@ impl ArrowScan {
         let (columns, dictionaries) = (&self.plan.columns, &self.plan.dictionaries[split.file]);
         let path = &file.source.path;
         if let Some(parts) = parts {
-            let (batch, reserved) = file.decode(index, columns, parts, dictionaries, &self.allowance)?;
-            self.current = Some(Cut { batch, next: 0, reserved, path: path.clone() });
+            let (batch, reserved) = file.decode(index, columns, parts, dictionaries, &self.memory)?;
+            self.current = Some(BatchSlices { batch, next: 0, reserved, path: path.clone() });
             return Ok(true);
         }
         let memory = self.fetcher.share() / 2;
         let account = self.fetcher.account();
         let dictionaries = dictionaries.of(file.batches[index].dictionaries);
         let rows = Rows::new(&self.job, (file, dictionaries), index, columns, (&open, account), memory);
-        let rows = rows.map_err(named(path))?;
+        let rows = rows.map_err(name_file(path))?;
         let Some(rows) = rows else {
             return Err(Error::Memory {
                 what: format!("reading record batch {index} of {}", path.display()),
@@ -185,9 +186,11 @@ impl ArrowScan {
     /// Reads the next row range of a record batch that exceeds the memory; false at its end.
     fn next_part(&mut self) -> Result<bool, Error> {
         let Some((rows, path)) = &mut self.rows else { return Ok(false) };
-        let part = decode(path, || rows.next()).map_err(named(path))?;
+        let part = catch_panics(path, || rows.next()).map_err(name_file(path))?;
         match part {
-            Some(batch) => self.current = Some(Cut { batch, next: 0, reserved: 0, path: path.clone() }),
+            Some(batch) => {
+                self.current = Some(BatchSlices { batch, next: 0, reserved: 0, path: path.clone() })
+            }
             None => self.rows = None,
         }
         Ok(self.rows.is_some())
@@ -210,7 +213,7 @@ impl Batches for ArrowScan {
             if let Some(done) = self.current.take() {
                 let reserved = done.reserved;
                 drop(done);
-                self.allowance.exchange(reserved, 0, String::new)?;
+                self.memory.resize(reserved, 0, String::new)?;
             }
             if !self.next_part()? && !self.begin()? {
                 return Ok(None);

@@ -14,10 +14,10 @@ use super::column::Dictionaries;
 use super::dictionaries::{check_dictionary, load_dictionary};
 use super::layout::{column_ranges, layouts};
 use super::message::{self, FRAME_BYTES};
-use super::scan::{Cut, decode_columns};
+use super::scan::{BatchSlices, decode_columns};
 use crate::job::Reservation;
-use crate::table::allowance::Allowance;
-use crate::table::guard::{damaged, decode, named};
+use crate::table::decoder_memory::DecoderMemory;
+use crate::table::guard::{catch_panics, damaged, name_file};
 use crate::table::types::Shape;
 use crate::{Batches, Error, Job};
 
@@ -42,7 +42,7 @@ pub(in crate::table) struct ArrowStream {
 }
 
 /// An undecoded record batch.
-struct Raw {
+struct RawBatch {
     header: Vec<u8>,
     body: Bytes,
     dictionaries: Arc<Dictionaries>,
@@ -59,7 +59,7 @@ impl ArrowStream {
         let mut offset = 0;
         let header = read_header(path, &mut *reader, &mut offset)?;
         let header = header.ok_or_else(|| damaged(path, "it has no schema"))?;
-        let (schema, version) = decode(path, || {
+        let (schema, version) = catch_panics(path, || {
             let parsed = message::parse(&header).map_err(|how| damaged(path, how))?;
             message::check_version(parsed.version()).map_err(|how| damaged(path, how))?;
             let schema = message::schema(&parsed).map_err(|how| damaged(path, how))?;
@@ -86,7 +86,7 @@ impl ArrowStream {
     }
 
     /// Reads the next record batch, and loads the dictionaries before it.
-    fn next(&mut self, job: &Job, allowance: &Allowance) -> Result<Option<Raw>, Error> {
+    fn next(&mut self, job: &Job, memory: &DecoderMemory) -> Result<Option<RawBatch>, Error> {
         while !self.has_ended {
             let header = read_header(&self.path, &mut *self.reader, &mut self.offset)?;
             let Some(header) = header else {
@@ -98,13 +98,13 @@ impl ArrowStream {
             let length = message::body_length(&parsed).map_err(bad)?;
             let bytes = usize::try_from(length).unwrap_or(usize::MAX);
             if parsed.header_type() == MessageHeader::DictionaryBatch {
-                check_dictionary(length).map_err(named(&self.path))?;
+                check_dictionary(length).map_err(name_file(&self.path))?;
             }
-            allowance.exchange(0, bytes, || format!("reading a message of {length} bytes"))?;
+            memory.resize(0, bytes, || format!("reading a message of {length} bytes"))?;
             let body = read_body(&self.path, &mut *self.reader, &mut self.offset, length)?;
             if parsed.header_type() == MessageHeader::RecordBatch {
                 let (body, dictionaries) = (Bytes::from(body), Arc::clone(&self.dictionaries));
-                return Ok(Some(Raw { header, body, dictionaries, reserved: bytes }));
+                return Ok(Some(RawBatch { header, body, dictionaries, reserved: bytes }));
             }
             if parsed.header_type() != MessageHeader::DictionaryBatch {
                 return Err(bad("a message is neither a record batch nor a dictionary".into()));
@@ -113,13 +113,13 @@ impl ArrowStream {
             let mut reserved = bytes;
             let reserve = |more: u64| {
                 let all = bytes.saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
-                allowance.exchange(bytes, all, || format!("decompressing a dictionary of {more} bytes"))?;
+                memory.resize(bytes, all, || format!("decompressing a dictionary of {more} bytes"))?;
                 reserved = all;
                 Ok(())
             };
-            decode(&self.path, || load_dictionary(&parsed, body, &self.schema, dictionaries, reserve))
-                .map_err(named(&self.path))?;
-            allowance.exchange(reserved, 0, String::new)?;
+            catch_panics(&self.path, || load_dictionary(&parsed, body, &self.schema, dictionaries, reserve))
+                .map_err(name_file(&self.path))?;
+            memory.resize(reserved, 0, String::new)?;
             self.reserve_dictionaries(job)?;
         }
         Ok(None)
@@ -186,8 +186,8 @@ pub(in crate::table) struct StreamScan {
     columns: Arc<Vec<usize>>,
     shape: Shape,
     batch_rows: usize,
-    allowance: Allowance,
-    current: Option<Cut>,
+    memory: DecoderMemory,
+    current: Option<BatchSlices>,
 }
 
 impl StreamScan {
@@ -197,29 +197,18 @@ impl StreamScan {
         columns: &Arc<Vec<usize>>,
         shape: Shape,
         batch_rows: usize,
-        allowance: Allowance,
+        memory: DecoderMemory,
     ) -> StreamScan {
         let locked = stream.lock().unwrap_or_else(PoisonError::into_inner);
         let (path, stored, version) = (locked.path.clone(), Arc::clone(&locked.schema), locked.version);
         drop(locked);
         let (job, stream, columns) = (job.clone(), Arc::clone(stream), Arc::clone(columns));
-        StreamScan {
-            job,
-            stream,
-            path,
-            stored,
-            version,
-            columns,
-            shape,
-            batch_rows,
-            allowance,
-            current: None,
-        }
+        StreamScan { job, stream, path, stored, version, columns, shape, batch_rows, memory, current: None }
     }
 
-    fn decode(&self, raw: Raw) -> Result<Cut, Error> {
-        let Raw { header, body, dictionaries, reserved } = raw;
-        let decoded = decode(&self.path, || {
+    fn decode(&self, raw: RawBatch) -> Result<BatchSlices, Error> {
+        let RawBatch { header, body, dictionaries, reserved } = raw;
+        let decoded = catch_panics(&self.path, || {
             let parsed = message::parse(&header).map_err(Error::Query)?;
             let batch = message::record_batch(&parsed).map_err(Error::Query)?.expect("a record batch");
             let layouts = layouts(&self.stored, &batch, self.version).map_err(Error::Query)?;
@@ -228,10 +217,10 @@ impl StreamScan {
                 let range = &ranges[column];
                 (column, body.slice(range.start as usize..range.end as usize))
             });
-            decode_columns(&self.stored, &header, self.version, parts, &dictionaries, &self.allowance)
+            decode_columns(&self.stored, &header, self.version, parts, &dictionaries, &self.memory)
         });
-        let (batch, more) = decoded.map_err(named(&self.path))?;
-        Ok(Cut { batch, next: 0, reserved: reserved + more, path: self.path.clone() })
+        let (batch, more) = decoded.map_err(name_file(&self.path))?;
+        Ok(BatchSlices { batch, next: 0, reserved: reserved + more, path: self.path.clone() })
     }
 }
 
@@ -251,13 +240,10 @@ impl Batches for StreamScan {
             if let Some(done) = self.current.take() {
                 let reserved = done.reserved;
                 drop(done);
-                self.allowance.exchange(reserved, 0, String::new)?;
+                self.memory.resize(reserved, 0, String::new)?;
             }
-            let raw = self
-                .stream
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .next(&self.job, &self.allowance)?;
+            let raw =
+                self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(&self.job, &self.memory)?;
             match raw {
                 None => return Ok(None),
                 Some(raw) => self.current = Some(self.decode(raw)?),

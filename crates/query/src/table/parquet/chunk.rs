@@ -19,7 +19,7 @@ use super::division::Located;
 use super::thrift::{self, HEADER_BYTES, PageHeader, Problem};
 use super::window::Window;
 use crate::Error;
-use crate::table::allowance::Allowance;
+use crate::table::decoder_memory::DecoderMemory;
 
 /// Maximum size of a page header. It contains the page's statistics, whose bounds are values of the column.
 const HEADER_MAX_BYTES: usize = 16 << 20;
@@ -46,7 +46,7 @@ pub(super) struct Chunk {
     storage: Storage,
     located: Option<Located>,
     state: Mutex<State>,
-    allowance: Arc<Allowance>,
+    memory: Arc<DecoderMemory>,
     fault: Fault,
 }
 
@@ -99,10 +99,10 @@ impl Chunk {
         metadata: &ColumnChunkMetaData,
         pieces: Pieces,
         located: Option<Located>,
-        allowance: &Arc<Allowance>,
+        memory: &Arc<DecoderMemory>,
         fault: &Fault,
     ) -> Chunk {
-        Chunk::new(metadata, Storage::Whole(pieces), located, allowance, fault)
+        Chunk::new(metadata, Storage::Whole(pieces), located, memory, fault)
     }
 
     /// Returns a chunk read through a window.
@@ -110,17 +110,17 @@ impl Chunk {
         metadata: &ColumnChunkMetaData,
         window: Window,
         located: Option<Located>,
-        allowance: &Arc<Allowance>,
+        memory: &Arc<DecoderMemory>,
         fault: &Fault,
     ) -> Chunk {
-        Chunk::new(metadata, Storage::Window(Box::new(Mutex::new(window))), located, allowance, fault)
+        Chunk::new(metadata, Storage::Window(Box::new(Mutex::new(window))), located, memory, fault)
     }
 
     fn new(
         metadata: &ColumnChunkMetaData,
         storage: Storage,
         located: Option<Located>,
-        allowance: &Arc<Allowance>,
+        memory: &Arc<DecoderMemory>,
         fault: &Fault,
     ) -> Chunk {
         let (start, length) = metadata.byte_range();
@@ -133,7 +133,7 @@ impl Chunk {
             storage,
             located,
             state: Mutex::default(),
-            allowance: Arc::clone(allowance),
+            memory: Arc::clone(memory),
             fault: Arc::clone(fault),
         }
     }
@@ -211,7 +211,7 @@ impl Chunk {
         let old = if is_dictionary { state.dictionary } else { state.page };
         let bytes = bytes.saturating_add(state.held_bytes(is_dictionary));
         let what = || format!("decoding a page of {decoded} bytes of column {}", self.column);
-        self.allowance.exchange(old, bytes, what).map_err(|error| self.failed(error))?;
+        self.memory.resize(old, bytes, what).map_err(|error| self.failed(error))?;
         *(if is_dictionary { &mut state.dictionary } else { &mut state.page }) = bytes;
         if !is_dictionary {
             state.decoded = decoded;
@@ -237,7 +237,7 @@ impl Chunk {
         let mut state = self.state();
         if state.next.take().is_none() && !state.is_read {
             // Shrinking never fails.
-            let _ = self.allowance.exchange(state.page, 0, String::new);
+            let _ = self.memory.resize(state.page, 0, String::new);
             (state.page, state.decoded) = (0, 0);
         }
     }
@@ -266,7 +266,7 @@ impl Chunk {
         let bytes = usize::try_from(count.saturating_mul(LENGTH_BYTES)).unwrap_or(usize::MAX);
         let what = || format!("decoding {count} lengths of column {}", self.column);
         let mut state = self.state();
-        self.allowance.exchange(0, bytes, what).map_err(|error| self.failed(error))?;
+        self.memory.resize(0, bytes, what).map_err(|error| self.failed(error))?;
         state.page = state.page.saturating_add(bytes);
         Ok(())
     }
@@ -377,6 +377,6 @@ impl Drop for Chunk {
     fn drop(&mut self) {
         let state = self.state();
         // Shrinking never fails.
-        let _ = self.allowance.exchange(state.dictionary + state.page, 0, String::new);
+        let _ = self.memory.resize(state.dictionary + state.page, 0, String::new);
     }
 }

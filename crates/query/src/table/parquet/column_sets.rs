@@ -36,7 +36,7 @@ impl ColumnSets {
         let (mut first, mut next) = (0, 0);
         let mut opened = Opened::default();
         while next < columns.len() {
-            let is_full = group.allowance.used() > group.allowance.share() / 2;
+            let is_full = group.memory.used() > group.memory.share() / 2;
             let outcome = if is_full && next > first {
                 Err(None)
             } else {
@@ -58,7 +58,7 @@ impl ColumnSets {
             }
         }
         runs.push(spilled(group, &spill, &columns[first..], opened, rows)?);
-        let block = group.allowance.share() / 4 / runs.len();
+        let block = group.memory.share() / 4 / runs.len();
         let block = ((block + 1).next_power_of_two() / 2).max(RUN_BLOCK_MIN_BYTES);
         // The windows of the columns are closed, so that all of the worker's memory is there for the runs.
         let readers = runs.into_iter().map(|run| run.drain_within(&group.account, block));
@@ -134,5 +134,5 @@ fn batch_rows(group: &Group) -> usize {
     for &(leaf, _) in &group.leaves {
         row_bytes.add_unseen(group.metadata.row_group(0).column(leaf), group.rows());
     }
-    row_bytes.batch_rows(group.plan.batch_rows, group.allowance.share() / BATCH_SHARE)
+    row_bytes.batch_rows(group.plan.batch_rows, group.memory.share() / BATCH_SHARE)
 }

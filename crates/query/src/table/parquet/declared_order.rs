@@ -11,7 +11,7 @@ use super::footer::ParquetFile;
 use super::statistics::flat_leaf;
 use crate::Error;
 use crate::order::SortKey;
-use crate::table::guard::decode;
+use crate::table::guard::catch_panics;
 
 /// Returns the declared order of all rows of a file. Files declare it per row group; across row groups it is derived
 /// from their bounds. It then covers all keys if no two row groups share a value of the first key, else only that
@@ -24,7 +24,7 @@ pub(in crate::table) fn declared_order(file: &ParquetFile) -> Vec<SortKey> {
     let held = if groups == 1 {
         keys.len()
     } else {
-        decode(&file.source.path, || held_keys(file, first, groups)).unwrap_or(0)
+        catch_panics(&file.source.path, || held_keys(file, first, groups)).unwrap_or(0)
     };
     keys.truncate(held);
     keys

@@ -10,7 +10,7 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 use super::groups::RowGroups;
 use super::thrift;
 use crate::Error;
-use crate::table::guard::{damaged, decode, named};
+use crate::table::guard::{catch_panics, damaged, name_file};
 use crate::table::source::Source;
 
 /// Bytes at the end of a file: the footer's length and the magic number.
@@ -58,17 +58,17 @@ impl ParquetFile {
         thrift::length(&footer).map_err(unreadable)?;
         thrift::check_schema(&footer).map_err(|how| damaged(&path, how))?;
         let found = thrift::row_groups(&footer).map_err(unreadable)?;
-        let (descriptor, schema) = decode(&path, || {
+        let (descriptor, schema) = catch_panics(&path, || {
             let ends = found.as_ref().and_then(|found| Some((found.list, *found.ends.last()?)));
             parse(&footer, ends, other)
         })
-        .map_err(named(&path))?;
+        .map_err(name_file(&path))?;
         let check = |index, group: &RowGroupMetaData| {
             let checked = check_group(group, source.size);
             checked.map_err(|how| damaged(&path, format_args!("row group {index}: {how}")))
         };
         let groups = || RowGroups::new(Arc::clone(&descriptor), footer, found, check);
-        let groups = decode(&path, groups).map_err(named(&path))?;
+        let groups = catch_panics(&path, groups).map_err(name_file(&path))?;
         let file = ParquetFile { source, schema, descriptor, groups };
         file.check()?;
         Ok(file)

@@ -18,7 +18,7 @@ use super::pages::{GroupPages, Pages};
 use super::plan::ParquetPlan;
 use super::rows::RowBytes;
 use super::window::Window;
-use crate::table::allowance::Allowance;
+use crate::table::decoder_memory::DecoderMemory;
 use crate::table::fetch::Split;
 use crate::table::types::retyped;
 use crate::{Error, Job};
@@ -38,7 +38,7 @@ pub(super) struct Group {
     pub(super) index: usize,
     /// Metadata of the row group alone.
     pub(super) metadata: Arc<ParquetMetaData>,
-    pub(super) allowance: Arc<Allowance>,
+    pub(super) memory: Arc<DecoderMemory>,
     pub(super) fault: Fault,
     /// The open file, for windows.
     pub(super) open: Arc<IoFile>,
@@ -149,8 +149,7 @@ impl Group {
                 self.division().map(|division| Located::new(&division.leaves[at], &division.rows(self.part)));
             let pages = match &self.pieces {
                 Some(pieces) => {
-                    let pages =
-                        Chunk::whole(chunk, pieces[at].clone(), located, &self.allowance, &self.fault);
+                    let pages = Chunk::whole(chunk, pieces[at].clone(), located, &self.memory, &self.fault);
                     opened.row_bytes.add_pages(chunk, pages.data_pages(), self.rows());
                     pages
                 }
@@ -160,7 +159,7 @@ impl Group {
                     let ranges = located
                         .as_ref()
                         .map_or_else(|| std::iter::once(start..start + length).collect(), Located::ranges);
-                    Chunk::windowed(chunk, self.window(ranges)?, located, &self.allowance, &self.fault)
+                    Chunk::windowed(chunk, self.window(ranges)?, located, &self.memory, &self.fault)
                 }
             };
             let pages = Pages::new(pages, chunk, metadata.num_rows() as usize)?;

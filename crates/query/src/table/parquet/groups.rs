@@ -2,7 +2,7 @@
 //!
 //! The library's structures take more than half a kilobyte for a column chunk: as much as the limit of a job for a table
 //! of many row groups and columns. So the row groups stay encoded as in the footer, which is a fifth of that. They are
-//! decoded when they are needed, a few at a time. Beside them are the numbers that are often asked for.
+//! decoded when they are needed, a few at a time. Beside them are the numbers that are often needed.
 
 use std::ops::Range;
 use std::sync::Arc;

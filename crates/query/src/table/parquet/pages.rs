@@ -167,7 +167,7 @@ mod tests {
     use sakiyomi_testing::Scratch;
 
     use super::*;
-    use crate::table::allowance::Allowance;
+    use crate::table::decoder_memory::DecoderMemory;
     use crate::table::parquet::chunk::Fault;
     use crate::table::parquet::footer::ParquetFile;
     use crate::table::source::Source;
@@ -197,22 +197,22 @@ mod tests {
         let (start, length) = metadata.byte_range();
         let bytes = file.source.reader().unwrap().read(start, length).unwrap();
         let job = Job::new(JobOptions { memory: 64 << 20, threads: 1, ..JobOptions::default() }).unwrap();
-        let allowance = Arc::new(Allowance::new(&job, 1 << 20, 0).unwrap());
+        let memory = Arc::new(DecoderMemory::new(&job, 1 << 20, 0).unwrap());
         let pieces = vec![(start, bytes.into())];
-        let chunk = Chunk::whole(metadata, pieces, None, &allowance, &Fault::default());
+        let chunk = Chunk::whole(metadata, pieces, None, &memory, &Fault::default());
         let mut pages = Pages::new(chunk, metadata, rows).unwrap();
-        let page = allowance.used();
+        let page = memory.used();
         assert!(page >= 8 * PAGE_ROWS, "the first page is reserved before it is read");
         pages.skip_next_page().unwrap();
-        assert_eq!(allowance.used(), 0);
+        assert_eq!(memory.used(), 0);
         pages.get_next_page().unwrap();
-        assert_eq!(allowance.used(), page);
+        assert_eq!(memory.used(), page);
         pages.peek_next_page().unwrap();
         pages.skip_next_page().unwrap();
-        assert_eq!(allowance.used(), page);
+        assert_eq!(memory.used(), page);
         pages.get_next_page().unwrap();
-        assert_eq!(allowance.used(), 2 * page, "the decoder holds the page before the skipped one");
+        assert_eq!(memory.used(), 2 * page, "the decoder holds the page before the skipped one");
         drop(pages);
-        assert_eq!(allowance.used(), 0);
+        assert_eq!(memory.used(), 0);
     }
 }

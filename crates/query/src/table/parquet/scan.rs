@@ -11,9 +11,9 @@ use super::chunk::Fault;
 use super::column_sets::ColumnSets;
 use super::group::{Group, Opened};
 use super::plan::ParquetPlan;
-use crate::table::allowance::Allowance;
+use crate::table::decoder_memory::DecoderMemory;
 use crate::table::fetch::Fetcher;
-use crate::table::guard::{damaged, decode, named};
+use crate::table::guard::{catch_panics, damaged, name_file};
 use crate::table::types::with_rows;
 use crate::{Batches, Error, Job};
 
@@ -22,7 +22,7 @@ pub(in crate::table) struct ParquetScan {
     job: Job,
     plan: Arc<ParquetPlan>,
     fetcher: Fetcher,
-    allowance: Arc<Allowance>,
+    memory: Arc<DecoderMemory>,
     current: Option<Current>,
 }
 
@@ -49,10 +49,10 @@ impl ParquetScan {
         job: &Job,
         plan: &Arc<ParquetPlan>,
         fetcher: Fetcher,
-        allowance: Allowance,
+        memory: DecoderMemory,
     ) -> ParquetScan {
-        let (job, plan, allowance) = (job.clone(), Arc::clone(plan), Arc::new(allowance));
-        ParquetScan { job, plan, fetcher, allowance, current: None }
+        let (job, plan, memory) = (job.clone(), Arc::clone(plan), Arc::new(memory));
+        ParquetScan { job, plan, fetcher, memory, current: None }
     }
 
     fn path(&self, file: usize) -> &Path {
@@ -65,7 +65,8 @@ impl ParquetScan {
         let file = &self.plan.files[fetched.split.file];
         let leaves = file.leaves(&self.plan.columns);
         let path = &file.source.path;
-        let metadata = decode(path, || file.groups.group(fetched.split.index)).map_err(named(path))?;
+        let metadata =
+            catch_panics(path, || file.groups.group(fetched.split.index)).map_err(name_file(path))?;
         let pieces = fetched.parts.map(|parts| Group::pieces(&self.plan, fetched.split, &leaves, parts));
         let group = Group {
             job: self.job.clone(),
@@ -75,7 +76,7 @@ impl ParquetScan {
             metadata,
             part: fetched.split.part,
             leaves,
-            allowance: Arc::clone(&self.allowance),
+            memory: Arc::clone(&self.memory),
             fault: Fault::default(),
             open: fetched.file,
             pieces,
@@ -83,7 +84,7 @@ impl ParquetScan {
             account: Arc::clone(self.fetcher.account()),
         };
         let path = self.path(group.file);
-        let begun = decode(path, || self.open(&group)).map_err(named(path));
+        let begun = catch_panics(path, || self.open(&group)).map_err(name_file(path));
         let (decoder, batch_bytes) = begun.map_err(|error| group.take_fault().unwrap_or(error))?;
         let (file, index, rows_left) = (group.file, group.index, group.wanted_rows());
         self.current = Some(Current { decoder, fault: group.fault, file, index, rows_left, batch_bytes });
@@ -108,10 +109,10 @@ impl ParquetScan {
         let mut opened = Opened::default();
         self.plan.columns.iter().try_for_each(|&column| group.open_column(column, &mut opened))?;
         let row_bytes = opened.row_bytes;
-        let rows = row_bytes.batch_rows(self.plan.batch_rows, self.allowance.share() / 2);
+        let rows = row_bytes.batch_rows(self.plan.batch_rows, self.memory.share() / 2);
         let bytes = rows.saturating_mul(row_bytes.of_row());
         let what = || format!("decoding {rows} rows of {} bytes", row_bytes.of_row());
-        self.allowance.exchange(0, bytes, what)?;
+        self.memory.resize(0, bytes, what)?;
         let reader = group.reader(&self.plan.columns, opened, rows)?;
         Ok((Decoder::Columns(reader), bytes))
     }
@@ -125,11 +126,11 @@ impl ParquetScan {
                 let batch = with_rows(&plan.shape.schema, Vec::new(), rows as usize)?;
                 Ok(Some(batch).filter(|_| rows > 0))
             }
-            Decoder::Columns(reader) => decode(path, || match reader.next() {
+            Decoder::Columns(reader) => catch_panics(path, || match reader.next() {
                 None => Ok(None),
                 Some(batch) => plan.shape.apply(&batch?).map(Some),
             }),
-            Decoder::Sets(sets) => decode(path, || match sets.next()? {
+            Decoder::Sets(sets) => catch_panics(path, || match sets.next()? {
                 None => Ok(None),
                 Some(batch) => plan.shape.apply(&batch).map(Some),
             }),
@@ -137,7 +138,7 @@ impl ParquetScan {
         if let Some(error) = current.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
             return Err(error);
         }
-        let batch = next.map_err(named(path))?;
+        let batch = next.map_err(name_file(path))?;
         let rows = batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
         let index = current.index;
         let too_many = || damaged(path, format_args!("row group {index} has more rows than it claims"));
@@ -166,7 +167,7 @@ impl Batches for ParquetScan {
                 // The memory of its pages is released before the next row group needs some.
                 let bytes = current.batch_bytes;
                 drop(current);
-                self.allowance.exchange(bytes, 0, String::new)?;
+                self.memory.resize(bytes, 0, String::new)?;
             }
             if !self.begin()? {
                 return Ok(None);

@@ -12,7 +12,7 @@ use parquet::file::statistics::Statistics;
 
 use super::ParquetFile;
 use crate::Error;
-use crate::table::guard::decode;
+use crate::table::guard::catch_panics;
 use crate::table::options::ColumnStatistics;
 use crate::table::types::converted;
 use sakiyomi_expression::prune::Nulls;
@@ -24,7 +24,7 @@ const BOUND_MAX_BYTES: i32 = 1 << 10;
 /// Bounds and null count of a column; unknown if a file does not record them.
 pub(in crate::table) fn statistics(files: &[ParquetFile], column: usize) -> ColumnStatistics {
     let Some(file) = files.first() else { return ColumnStatistics::default() };
-    decode(&file.source.path, || Ok(gather(files, column))).unwrap_or_default()
+    catch_panics(&file.source.path, || Ok(gather(files, column))).unwrap_or_default()
 }
 
 fn gather(files: &[ParquetFile], column: usize) -> ColumnStatistics {
@@ -49,7 +49,7 @@ pub(in crate::table) fn group_bounds(
     column: usize,
     data_type: &DataType,
 ) -> Option<(ArrayRef, ArrayRef, Vec<Nulls>)> {
-    decode(&file.source.path, || of_groups(file, column, data_type)).ok().flatten()
+    catch_panics(&file.source.path, || of_groups(file, column, data_type)).ok().flatten()
 }
 
 fn of_groups(

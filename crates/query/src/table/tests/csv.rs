@@ -194,7 +194,7 @@ fn halves_of_a_character_are_not_values() {
     let text = b"a,b\n\xc3,\xbc\n";
     let error = read(scratch.file("t.csv", text)).unwrap_err().to_string();
     assert!(error.ends_with("byte 4 is not UTF-8; convert the file to UTF-8, such as by iconv"), "{error}");
-    // Behind the records that types come from, and behind the sample's first section.
+    // After the records from which types are inferred, and after the sample's first section.
     let text = [&b"a,b\n"[..], &b"x,y\n".repeat(300_000), b"\xc3,\xbc\n"].concat();
     let path = scratch.file("long.csv", &text);
     let error = read(&path).unwrap_err().to_string();

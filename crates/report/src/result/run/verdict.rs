@@ -88,7 +88,7 @@ fn nothing_done(result: &RunResult, waits: f64) -> String {
     format!("The program waited for I/O {} of the time, and nothing was prefetched: {why}.", percent(waits))
 }
 
-/// Returns the reason why nothing, or nothing more, was prefetched; `None` if it is not known. Cached data, or a lack
+/// Returns the reason why nothing, or nothing more, was prefetched; `None` if it is unknown. Cached data, or a lack
 /// of waiting, cannot explain why a program waited.
 fn why(result: &RunResult, waits: f64) -> Option<String> {
     let explains = |is: RunReason| {

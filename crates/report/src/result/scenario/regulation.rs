@@ -207,7 +207,7 @@ fn exact(ratio: f64) -> Value {
     Value::Number(ratio, 3)
 }
 
-fn ratio_in_words(ratio: f64) -> String {
+fn describe_ratio(ratio: f64) -> String {
     decimal(ratio, 3)
 }
 
@@ -327,8 +327,8 @@ fn about(owner: &RegulatedProgram, point: &RegulationPoint) -> String {
         owner.name,
         asked,
         duration(owner.mean_ns),
-        ratio_in_words(owner.accuracy_ratio),
-        ratio_in_words(owner.cov_ratio),
+        describe_ratio(owner.accuracy_ratio),
+        describe_ratio(owner.cov_ratio),
         decimal(owner.p99_ratio, 2),
         decimal(point.ios_per_s, 1),
     )
@@ -358,9 +358,9 @@ fn ranges(result: &ScenarioResult, all: &[(&ScenarioPoint, &RegulationPoint)]) -
         owners().next().map(|_| {
             format!(
                 "{with} accuracy lies between {} and {}, and the CoV is {} at most.",
-                ratio_in_words(low),
-                ratio_in_words(high),
-                ratio_in_words(cov)
+                describe_ratio(low),
+                describe_ratio(high),
+                describe_ratio(cov)
             )
         })
     };

@@ -65,7 +65,7 @@ pub(crate) fn iorate() -> IorateResult {
         at_ns: 754_200 * MS,
         device: IorateDevice {
             name: "deskstar-7k250".to_owned(),
-            policy: "ours".to_owned(),
+            policy: "deadline".to_owned(),
             service_ns: 10_100_000,
             allowance: 4,
             parallel_ratio: 1.0,

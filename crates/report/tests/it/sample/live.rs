@@ -94,7 +94,7 @@ pub(crate) fn top() -> TopResult {
         mount: "/mnt/disk".to_owned(),
         device: IorateDevice {
             name: "deskstar-7k250".to_owned(),
-            policy: "ours".to_owned(),
+            policy: "deadline".to_owned(),
             service_ns: 10_000_000,
             allowance: 4,
             parallel_ratio: 1.0,

@@ -13,7 +13,7 @@ pub(crate) fn regulated() -> Document<ScenarioResult> {
     for computer in ["PC1", "PC2"] {
         for rate in [10, 20] {
             points.push(point(computer, rate, "thesis", "corrected", 1.08));
-            points.push(point(computer, rate, "ours", "deadlines", 1.004));
+            points.push(point(computer, rate, "deadline", "deadlines", 1.004));
         }
     }
     points[1].regulation.as_mut().unwrap().owners.push(program("second", 30, 1.01));

@@ -18,7 +18,7 @@ use crate::progress::go_on;
 /// The most that the reader ahead requests at a time (figure 2 of the paper).
 const STEP_MAX_BYTES: u64 = 16 << 20;
 
-/// Mounts the drive anew for each run, so that nothing is cached.
+/// Mounts the drive again for each run, so that nothing is cached.
 pub(super) fn measure(program: &LiveProgram, scratch: &Scratch) -> Result<Metrics> {
     let fill = |files: &Path| sparse_file(&files.join("file"), program.bytes);
     let drive = EmulatedDrive::mount(scratch, (&program.drive, program.place), Options::default(), fill)?;

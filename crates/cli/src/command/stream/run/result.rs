@@ -131,7 +131,9 @@ impl Namer {
                 ..change
             },
             EventKind::Shortfall { rate_per_s, held_per_s } => StreamChange {
-                reason: format!("no plan holds the rate: the best holds {held_per_s:.0} records per second"),
+                reason: format!(
+                    "no plan sustains the rate; the best sustains {held_per_s:.0} records per second"
+                ),
                 rate_per_s: Some(*rate_per_s),
                 ..change
             },

@@ -13,7 +13,7 @@ use crate::{Error, Job};
 
 /// A reservation that grows when a file's pages or rows exceed the worker's share.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(super) struct DecoderMemory {
     state: Mutex<State>,
     /// Bytes reserved from the start, and those of them that are borrowed.
     share: usize,
@@ -27,16 +27,16 @@ struct State {
     used: usize,
 }
 
-impl Allowance {
+impl DecoderMemory {
     /// Reserves a worker's share, and borrows `extra` bytes, or as much of them as the buffer budget has left.
-    pub(super) fn new(job: &Job, share: usize, extra: usize) -> Result<Allowance, Error> {
+    pub(super) fn new(job: &Job, share: usize, extra: usize) -> Result<DecoderMemory, Error> {
         let reservation = job.reserve(share, "scanning a table")?;
         let pool = job.io().pool();
         let mut loan = pool.loan();
         loan.resize(extra.min(pool.unclaimed()));
         let borrowed = loan.bytes();
         let state = State { reservation, loan, used: 0 };
-        Ok(Allowance { state: Mutex::new(state), share: share + borrowed, borrowed })
+        Ok(DecoderMemory { state: Mutex::new(state), share: share + borrowed, borrowed })
     }
 
     /// Returns the bytes reserved from the start.
@@ -49,13 +49,8 @@ impl Allowance {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).used
     }
 
-    /// Replaces `old` bytes in use by `new`. After an error the allowance is unchanged.
-    pub(super) fn exchange(
-        &self,
-        old: usize,
-        new: usize,
-        what: impl FnOnce() -> String,
-    ) -> Result<(), Error> {
+    /// Replaces `old` bytes in use by `new`. After an error the memory is unchanged.
+    pub(super) fn resize(&self, old: usize, new: usize, what: impl FnOnce() -> String) -> Result<(), Error> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let used = state.used.saturating_sub(old).saturating_add(new);
         let wanted = used.max(self.share);

@@ -12,7 +12,7 @@ const OPEN_COST_BYTES: u64 = PAGE_BYTES;
 
 /// Consecutive files, each with associated data.
 #[derive(Debug)]
-pub(super) struct Row<T> {
+pub(super) struct FileSequence<T> {
     files: Vec<Member<T>>,
 }
 
@@ -32,9 +32,9 @@ pub(super) struct Part {
     pub(super) range: Range<u64>,
 }
 
-impl<T> Row<T> {
-    pub(super) fn new(first: T, size: u64) -> Row<T> {
-        Row { files: vec![Member { start: 0, size, of: first }] }
+impl<T> FileSequence<T> {
+    pub(super) fn new(first: T, size: u64) -> FileSequence<T> {
+        FileSequence { files: vec![Member { start: 0, size, of: first }] }
     }
 
     pub(super) fn push(&mut self, of: T, size: u64) {
@@ -59,7 +59,7 @@ impl<T> Row<T> {
         self.files[index].size
     }
 
-    /// Changes the size of the last file; the places of the others are fixed.
+    /// Changes the size of the last file; the positions of the others are fixed.
     pub(super) fn resize_last(&mut self, size: u64) {
         if let Some(last) = self.files.last_mut() {
             last.size = size;
@@ -74,7 +74,7 @@ impl<T> Row<T> {
         &mut self.files[index].of
     }
 
-    /// Returns the position in the row of an offset in a file.
+    /// Returns the position in the sequence of an offset in a file.
     pub(super) fn position(&self, index: usize, offset: u64) -> u64 {
         let member = &self.files[index];
         member.start + offset.min(member.size)
@@ -85,7 +85,7 @@ impl<T> Row<T> {
         self.files.partition_point(|member| member.start <= position).saturating_sub(1)
     }
 
-    /// Returns the parts of files that a range of the row covers.
+    /// Returns the parts of files that a range of the sequence covers.
     pub(super) fn parts(&self, range: &Range<u64>) -> Vec<Part> {
         let first = self.index_at(range.start);
         let touched = self.files.iter().enumerate().skip(first);
@@ -101,7 +101,7 @@ impl<T> Row<T> {
     }
 }
 
-/// Returns the space that a file takes in the row.
+/// Returns the space that a file takes in the sequence.
 fn footprint(size: u64) -> u64 {
     size.next_multiple_of(PAGE_BYTES) + OPEN_COST_BYTES
 }
@@ -111,15 +111,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn row(sizes: &[u64]) -> Row<usize> {
-        let mut row = Row::new(0, sizes[0]);
-        sizes.iter().enumerate().skip(1).for_each(|(index, &size)| row.push(index, size));
-        row
+    fn sequence(sizes: &[u64]) -> FileSequence<usize> {
+        let mut sequence = FileSequence::new(0, sizes[0]);
+        sizes.iter().enumerate().skip(1).for_each(|(index, &size)| sequence.push(index, size));
+        sequence
     }
 
     #[test]
     fn a_file_alone_is_as_long_as_it_is() {
-        let mut alone = row(&[5000]);
+        let mut alone = sequence(&[5000]);
         assert_eq!(alone.size(), 5000);
         assert_eq!(alone.parts(&(100..5000)), [Part { index: 0, range: 100..5000 }]);
         alone.resize_last(6000);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_small_file_takes_two_pages() {
-        let three = row(&[10, 0, 4096]);
+        let three = sequence(&[10, 0, 4096]);
         assert_eq!(three.size(), 8192 + 4096 + 8192);
         assert_eq!((three.index_at(10), three.index_at(8191), three.index_at(8192)), (0, 0, 1));
         assert_eq!((three.index_at(8192 + 4096), three.index_at(u64::MAX)), (2, 2), "an end is no beginning");
@@ -143,25 +143,25 @@ mod tests {
             sizes in prop::collection::vec(0u64..20_000, 1..12),
             cuts in prop::collection::vec(0u64..200_000, 0..12),
         ) {
-            let row = row(&sizes);
-            let mut cuts: Vec<u64> = cuts.into_iter().map(|cut| cut.min(row.size())).collect();
-            cuts.extend([0, row.size()]);
+            let sequence = sequence(&sizes);
+            let mut cuts: Vec<u64> = cuts.into_iter().map(|cut| cut.min(sequence.size())).collect();
+            cuts.extend([0, sequence.size()]);
             cuts.sort_unstable();
             let mut covered = vec![0; sizes.len()];
             let mut opened = vec![false; sizes.len()];
             for cut in cuts.windows(2).filter(|cut| cut[0] < cut[1]) {
-                for Part { index, range } in row.parts(&(cut[0]..cut[1])) {
+                for Part { index, range } in sequence.parts(&(cut[0]..cut[1])) {
                     opened[index] = true;
                     if !range.is_empty() {
                         prop_assert_eq!(covered[index], range.start);
                         covered[index] = range.end;
-                        let at = row.position(index, range.start);
+                        let at = sequence.position(index, range.start);
                         prop_assert!(cut[0] <= at && at < cut[1]);
                     }
                 }
             }
             prop_assert_eq!(&covered, &sizes);
-            prop_assert!(row.size() == 0 || opened.iter().all(|&opened| opened));
+            prop_assert!(sequence.size() == 0 || opened.iter().all(|&opened| opened));
         }
     }
 }

@@ -16,19 +16,19 @@ use crate::engine::CALL_MAX;
 /// folios where the file system supports them. That costs less than a tenth of the CPU time of [`super::fetch`],
 /// which allocates single pages, and makes mapping them cheap.
 #[derive(Debug)]
-pub struct Bringer {
+pub struct PageLoader {
     nowhere: File,
 }
 
-impl Bringer {
-    /// Creates a bringer.
+impl PageLoader {
+    /// Creates a loader.
     ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
-    pub fn new() -> Result<Bringer, Error> {
+    pub fn new() -> Result<PageLoader, Error> {
         let nowhere = File::options().write(true).open("/dev/null");
         let failed = |source| Error::System { what: "open /dev/null".into(), source };
-        nowhere.map(|nowhere| Bringer { nowhere }).map_err(failed)
+        nowhere.map(|nowhere| PageLoader { nowhere }).map_err(failed)
     }
 
     /// Reads a range into the page cache and waits for it; pages that are already cached cost little. Ignores the
@@ -38,7 +38,7 @@ impl Bringer {
     ///
     /// # Errors
     /// If the range cannot be read, or its file system does not support `sendfile`.
-    pub fn bring(&self, file: &File, range: Range<u64>) -> Result<(), Error> {
+    pub fn load(&self, file: &File, range: Range<u64>) -> Result<(), Error> {
         let mut at = range.start;
         while at < range.end {
             let length = usize::try_from(range.end - at).map_or(CALL_MAX, |length| length.min(CALL_MAX));
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn what_was_brought_has_arrived() {
-        let scratch = Scratch::new("bring");
+        let scratch = Scratch::new("load");
         let Some(file) = cold(&scratch, 4096) else { return };
-        let bringer = Bringer::new().unwrap();
+        let loader = PageLoader::new().unwrap();
         for range in [0..1, 5000..5001, 3 << 20..5 << 20, 0..16 << 20] {
-            bringer.bring(&file, range.clone()).unwrap();
+            loader.load(&file, range.clone()).unwrap();
             assert!(residency_by(&file, range, ResidencyCall::Mincore).unwrap().is_whole());
         }
     }
@@ -79,15 +79,15 @@ mod tests {
         let scratch = Scratch::new("bring_beyond");
         std::fs::write(scratch.path("file"), [1; 5000]).unwrap();
         let file = File::open(scratch.path("file")).unwrap();
-        let bringer = Bringer::new().unwrap();
+        let loader = PageLoader::new().unwrap();
         for range in [0..u64::MAX, 4999..5001, 5000..5001, 1 << 40..(1 << 40) + 1] {
-            bringer.bring(&file, range).unwrap();
+            loader.load(&file, range).unwrap();
         }
     }
 
     #[test]
     fn what_cannot_be_read_is_an_error() {
         let directory = File::open("/").unwrap();
-        assert!(Bringer::new().unwrap().bring(&directory, 0..10).is_err());
+        assert!(PageLoader::new().unwrap().load(&directory, 0..10).is_err());
     }
 }

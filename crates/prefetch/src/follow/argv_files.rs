@@ -11,7 +11,7 @@ use sakiyomi_os::process::{Identity, Process, identity_at};
 
 /// Words of a command line that may be file names.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct ArgvFiles {
     /// The directory to which relative names refer.
     pub(super) directory: Option<Arc<OwnedFd>>,
     /// The words in order, without options.
@@ -20,9 +20,9 @@ pub(super) struct Named {
     by_name: BTreeMap<OsString, Vec<usize>>,
 }
 
-impl Named {
+impl ArgvFiles {
     /// Reads the command line of a process. Makes no request to the file system.
-    pub(super) fn of(process: &Process) -> Named {
+    pub(super) fn of(process: &Process) -> ArgvFiles {
         let words = process.command_line().unwrap_or_default();
         let is_option = |word: &OsString| word.as_encoded_bytes().first().is_none_or(|&byte| byte == b'-');
         let words: Vec<PathBuf> =
@@ -33,7 +33,11 @@ impl Named {
                 by_name.entry(name.to_owned()).or_default().push(index);
             }
         }
-        Named { directory: process.working_directory().ok().map(Arc::new), words: Arc::new(words), by_name }
+        ArgvFiles {
+            directory: process.working_directory().ok().map(Arc::new),
+            words: Arc::new(words),
+            by_name,
+        }
     }
 
     /// Returns the index of the word that names this file, which lies at `path`.
