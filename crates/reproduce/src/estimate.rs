@@ -1,6 +1,6 @@
 //! Results of tasks, and figures estimated from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,19 @@ impl Results {
         self.0.contains_key(key)
     }
 
+    /// Divides the results into those of the tasks with these keys, and those of others.
+    #[must_use]
+    pub fn divide<'a>(self, keys: impl IntoIterator<Item = &'a str>) -> (Results, Results) {
+        let keys: BTreeSet<&str> = keys.into_iter().collect();
+        let (of_keys, others) = self.0.into_iter().partition(|(key, _)| keys.contains(key.as_str()));
+        (Results(of_keys), Results(others))
+    }
+
+    /// Iterates over the keys and metrics of all tasks, in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Metrics)> {
+        self.0.iter().map(|(key, metrics)| (key.as_str(), metrics))
+    }
+
     /// Returns the metrics of the task with this key, if it has been run.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Metrics> {
@@ -56,9 +69,15 @@ impl Results {
 
     /// Returns a metric of a point, seed by seed; empty if the point was not run or has no such metric.
     pub(crate) fn by_seed(&self, point: &str, metric: &str) -> Vec<f64> {
+        self.named_by_seed(point, metric).into_values().collect()
+    }
+
+    /// Returns a metric of a point by the seeds in the keys.
+    fn named_by_seed(&self, point: &str, metric: &str) -> BTreeMap<&str, f64> {
         let prefix = format!("{point}{SEED_MARK}");
-        let of_point = self.0.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
-        of_point.filter_map(|(_, metrics)| metrics.get(metric).copied()).collect()
+        let of_point = self.0.range(prefix.clone()..);
+        let of_point = of_point.map_while(|(key, metrics)| Some((key.strip_prefix(&prefix)?, metrics)));
+        of_point.filter_map(|(seed, metrics)| Some((seed, *metrics.get(metric)?))).collect()
     }
 
     /// Median and range of a metric of a point.
@@ -66,15 +85,17 @@ impl Results {
         Estimate::of(self.by_seed(point, metric))
     }
 
-    /// Median and range of a figure that `of` computes from metrics of several points, seed by seed.
+    /// Median and range of a figure that `of` computes from metrics of several points, seed by seed. Seeds that lack one of them
+    /// are left out.
     pub(crate) fn combined<const N: usize>(
         &self,
         metrics: [(&str, &str); N],
         of: impl Fn([f64; N]) -> f64,
     ) -> Option<Estimate> {
-        let series = metrics.map(|(point, metric)| self.by_seed(point, metric));
-        let seeds = series.iter().map(Vec::len).min().unwrap_or(0);
-        Estimate::of((0..seeds).map(|seed| of(series.each_ref().map(|values| values[seed]))).collect())
+        let series = metrics.map(|(point, metric)| self.named_by_seed(point, metric));
+        let seeds = series.iter().flat_map(BTreeMap::keys).copied().collect::<BTreeSet<&str>>();
+        let complete = seeds.into_iter().filter(|seed| series.iter().all(|values| values.contains_key(seed)));
+        Estimate::of(complete.map(|seed| of(series.each_ref().map(|values| values[seed]))).collect())
     }
 }
 
@@ -90,6 +111,17 @@ mod tests {
     }
 
     #[test]
+    fn results_of_other_tasks_are_divided_off() {
+        let mut results = Results::default();
+        for key in ["p/a#0000", "p/a#0001", "q/a#0000"] {
+            results.insert(key.to_owned(), Metrics::new());
+        }
+        let (wanted, others) = results.divide(["p/a#0000", "p/b#0000"]);
+        assert_eq!(wanted.iter().map(|(key, _)| key).collect::<Vec<_>>(), ["p/a#0000"]);
+        assert_eq!(others.iter().map(|(key, _)| key).collect::<Vec<_>>(), ["p/a#0001", "q/a#0000"]);
+    }
+
+    #[test]
     fn figures_of_several_points_are_combined_seed_by_seed() {
         let mut results = Results::default();
         for (key, value) in
@@ -100,6 +132,9 @@ mod tests {
         assert_eq!(results.by_seed("p/a", "m"), [1.0, 3.0]);
         let difference = results.combined([("p/a", "m"), ("p/b", "m")], |[a, b]| b - a).unwrap();
         assert_eq!((difference.min, difference.max, difference.runs), (7.0, 9.0, 2));
+        results.insert("p/b#00".to_owned(), Metrics::new());
+        let difference = results.combined([("p/a", "m"), ("p/b", "m")], |[a, b]| b - a).unwrap();
+        assert_eq!((difference.median, difference.runs), (7.0, 1), "the first seed has no second metric");
         assert_eq!(results.combined([("p/a", "m"), ("p/c", "m")], |[a, _]| a), None);
     }
 }
