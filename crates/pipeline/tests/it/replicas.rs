@@ -117,7 +117,7 @@ fn replicas_of_steps_without_a_key_are_refused() {
     let filter = with("op = \"filter\"\nwhere = \"key = 1\"\nreplicas = 2");
     assert!(filter.contains("replicas: unknown key"), "{filter}");
     let computed = with("op = \"aggregate\"\nby = \"key % 7\"\ncompute = \"count(*) AS n\"\nreplicas = 2");
-    assert!(computed.contains("compute it in a select before"), "{computed}");
+    assert!(computed.contains("compute it in an earlier select"), "{computed}");
     let many = with("op = \"distinct\"\nby = \"key\"\nreplicas = 65");
     assert!(many.contains("65 is more than 64"), "{many}");
 }
