@@ -1,6 +1,6 @@
 //! Results of tasks, and figures estimated from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -56,9 +56,15 @@ impl Results {
 
     /// Returns a metric of a point, seed by seed; empty if the point was not run or has no such metric.
     pub(crate) fn by_seed(&self, point: &str, metric: &str) -> Vec<f64> {
+        self.named_by_seed(point, metric).into_values().collect()
+    }
+
+    /// Returns a metric of a point by the seeds in the keys.
+    fn named_by_seed(&self, point: &str, metric: &str) -> BTreeMap<&str, f64> {
         let prefix = format!("{point}{SEED_MARK}");
-        let of_point = self.0.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
-        of_point.filter_map(|(_, metrics)| metrics.get(metric).copied()).collect()
+        let of_point = self.0.range(prefix.clone()..);
+        let of_point = of_point.map_while(|(key, metrics)| Some((key.strip_prefix(&prefix)?, metrics)));
+        of_point.filter_map(|(seed, metrics)| Some((seed, *metrics.get(metric)?))).collect()
     }
 
     /// Median and range of a metric of a point.
@@ -66,15 +72,17 @@ impl Results {
         Estimate::of(self.by_seed(point, metric))
     }
 
-    /// Median and range of a figure that `of` computes from metrics of several points, seed by seed.
+    /// Median and range of a figure that `of` computes from metrics of several points, seed by seed. Seeds that lack one of them
+    /// are left out.
     pub(crate) fn combined<const N: usize>(
         &self,
         metrics: [(&str, &str); N],
         of: impl Fn([f64; N]) -> f64,
     ) -> Option<Estimate> {
-        let series = metrics.map(|(point, metric)| self.by_seed(point, metric));
-        let seeds = series.iter().map(Vec::len).min().unwrap_or(0);
-        Estimate::of((0..seeds).map(|seed| of(series.each_ref().map(|values| values[seed]))).collect())
+        let series = metrics.map(|(point, metric)| self.named_by_seed(point, metric));
+        let seeds = series.iter().flat_map(BTreeMap::keys).copied().collect::<BTreeSet<&str>>();
+        let complete = seeds.into_iter().filter(|seed| series.iter().all(|values| values.contains_key(seed)));
+        Estimate::of(complete.map(|seed| of(series.each_ref().map(|values| values[seed]))).collect())
     }
 }
 
@@ -100,6 +108,9 @@ mod tests {
         assert_eq!(results.by_seed("p/a", "m"), [1.0, 3.0]);
         let difference = results.combined([("p/a", "m"), ("p/b", "m")], |[a, b]| b - a).unwrap();
         assert_eq!((difference.min, difference.max, difference.runs), (7.0, 9.0, 2));
+        results.insert("p/b#00".to_owned(), Metrics::new());
+        let difference = results.combined([("p/a", "m"), ("p/b", "m")], |[a, b]| b - a).unwrap();
+        assert_eq!((difference.median, difference.runs), (7.0, 1), "the first seed has no second metric");
         assert_eq!(results.combined([("p/a", "m"), ("p/c", "m")], |[a, _]| a), None);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::curve::{Curve, Figure};
 use crate::estimate::{Estimate, Results};
 use crate::experiment::{combinations, scenario};
-use crate::live::{LiveExperiment, LiveReaders, LiveTask, drive, live_point};
+use crate::live::{LiveExperiment, LiveReaders, LiveTask, drive, in_rounds, live_point};
 use crate::paper::{Effort, Paper};
 use crate::published::Published;
 use crate::task::{Task, point};
@@ -57,8 +57,10 @@ pub(crate) fn tasks(effort: Effort) -> Vec<Task> {
 
 /// Points of live runs: computer and requested performance.
 const LIVE_POINTS: [(&str, &str); 2] = [("PC2", "20"), ("PC3", "10")];
+/// Live runs of each point.
+const LIVE_RUNS: u32 = 3;
 /// How long live readers read in `--quick`, in seconds: some hundred I/Os.
-const LIVE_DURATION_QUICK_S: u32 = 10;
+const LIVE_DURATION_QUICK_S: u32 = 8;
 /// How long they read in `--full`, in seconds.
 const LIVE_DURATION_FULL_S: u32 = 120;
 
@@ -66,7 +68,7 @@ const LIVE_DURATION_FULL_S: u32 = 120;
 pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
     let duration_s = if effort == Effort::Full { LIVE_DURATION_FULL_S } else { LIVE_DURATION_QUICK_S };
     let scenario = scenario(include_str!("../../../scenarios/kochi2023-accuracy.toml"), "accuracy");
-    let tasks = LIVE_POINTS.map(|(computer, rate)| {
+    in_rounds(LIVE_RUNS, &LIVE_POINTS, |(computer, rate), round| {
         let mut scenario = scenario.clone();
         scenario.set("case.computer", computer).unwrap_or_else(|error| panic!("{computer}: {error}"));
         let [target, others] = &scenario.process[..] else { panic!("a target, and others") };
@@ -79,12 +81,11 @@ pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
             duration_s,
         };
         let what = format!(
-            "ten processes that read at random for {duration_s} s on a regulated mount of the emulated drive of {computer}, one of them with {rate} %, by deadline admission, the default here"
+            "ten processes that read at random for {duration_s} s, {LIVE_RUNS} times, on a regulated mount of the emulated drive of {computer}, one of them with {rate} %, by deadline admission, the default here"
         );
-        let point = live_point(Paper::Kochi2023, "accuracy", [computer, rate]);
-        LiveTask::new(&point, 0, what, LiveExperiment::Readers(readers))
-    });
-    tasks.to_vec()
+        let point = live_point(Paper::Kochi2023, "accuracy", [*computer, *rate]);
+        LiveTask::new(&point, round, what, LiveExperiment::Readers(readers))
+    })
 }
 
 pub(crate) fn live_estimates(results: &Results) -> BTreeMap<String, Estimate> {

@@ -42,6 +42,7 @@ pub use curve::{Curve, Figure};
 pub use estimate::{Estimate, Results};
 pub use live::{
     LiveCount, LiveDirectRead, LiveExperiment, LiveProgram, LiveReaders, LiveReplay, LiveTables, LiveTask,
+    shuffled,
 };
 pub use metrics::{Metrics, TaskError};
 pub use paper::{Effort, Paper};

@@ -3,13 +3,15 @@
 //! They are defined here by the same scenarios as those in virtual time. The caller runs them and returns their
 //! metrics, from which the figures follow as from those of simulations.
 
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
 use sakiyomi_drive::spec::{DriveSpec, builtin};
 use sakiyomi_scenario::Scenario;
 use sakiyomi_scenario::spec::{DriveChoice, ReadMethod};
 use sakiyomi_trace::generate::pc::PcParams;
 
 use crate::paper::Paper;
-use crate::task::{key, point};
+use crate::task::{Task, key, point};
 
 /// An experiment to be run live.
 #[derive(Clone, Debug)]
@@ -32,9 +34,11 @@ pub enum LiveExperiment {
     Readers(LiveReaders),
     /// A workload with pauses on a drive.
     Replay(LiveReplay),
+    /// A simulation whose elapsed time is measured.
+    Speed(Task),
     /// Sequential direct reads of the storage by one thread; `kernel_percent` is that of a core.
     DirectRead(LiveDirectRead),
-    /// TPC-H query 1 by several I/O methods. A machine may lack some of them.
+    /// TPC-H query 1, once by each of several I/O methods. A machine may lack some of them.
     Query1(LiveTables),
     /// A sort-merge join that spills: the throughputs of reading the tables, of writing the runs, and of reading them again
     /// (`merge_mb_per_s`).
@@ -50,6 +54,7 @@ impl LiveExperiment {
             LiveExperiment::Count(_) => &["s_per_gb"],
             LiveExperiment::Readers(_) => &["accuracy", "cov", "ios_per_s"],
             LiveExperiment::Replay(_) => &["hit_percent", "response_mean_ms"],
+            LiveExperiment::Speed(_) => &["simulated_per_wall_ratio"],
             LiveExperiment::DirectRead(_) => &["megabytes_per_s", "kernel_percent"],
             LiveExperiment::Query1(_) => {
                 &["read_s", "aio_s", "pread2_s", "pread4_s", "pread8_s", "pread16_s"]
@@ -130,10 +135,8 @@ pub struct LiveDirectRead {
     pub file_bytes: u64,
     /// Size of a read.
     pub block_bytes: usize,
-    /// How long a run takes, in milliseconds.
+    /// How long it reads, in milliseconds.
     pub run_ms: u64,
-    /// Number of runs.
-    pub runs: u64,
 }
 
 /// Tables of TPC-H.
@@ -143,8 +146,8 @@ pub struct LiveTables {
     pub scale: f64,
     /// Seed of the order of rows.
     pub seed: u64,
-    /// Number of runs with each method.
-    pub runs: u64,
+    /// Seed of the order of the methods of query 1.
+    pub order_seed: u64,
     /// Size of a read.
     pub block_bytes: usize,
     /// Memory of the join.
@@ -161,6 +164,31 @@ impl LiveTask {
     pub fn key(&self) -> &str {
         &self.key
     }
+}
+
+/// Seed of the orders in which the runs of live experiments follow each other.
+const ORDER_SEED: u64 = 1;
+
+/// Returns the runs of all points in rounds. In each round every point has one run, in an order that is drawn anew: changes of
+/// the machine's speed affect all points alike.
+pub(crate) fn in_rounds<P>(rounds: u32, points: &[P], run: impl Fn(&P, u32) -> LiveTask) -> Vec<LiveTask> {
+    let rounds = (0..rounds).flat_map(|round| {
+        let order = shuffled((0..points.len()).collect(), ORDER_SEED.wrapping_add(u64::from(round)));
+        let run = &run;
+        order.into_iter().map(move |index| run(&points[index], round))
+    });
+    rounds.collect()
+}
+
+/// Returns the items in an order that `seed` determines.
+#[must_use]
+pub fn shuffled<T>(mut items: Vec<T>, seed: u64) -> Vec<T> {
+    let mut random = Pcg64::seed_from_u64(seed);
+    // Fisher-Yates shuffle. The bias of the remainder is negligible for so few items.
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
+    items
 }
 
 /// The name of a point's live tasks.
@@ -183,4 +211,32 @@ pub(crate) fn drive(scenario: &Scenario) -> DriveSpec {
     let spec = named.unwrap_or_else(|| panic!("{}: no drive", scenario.name));
     let spec = spec.and_then(|spec| spec.with_settings(settings));
     spec.unwrap_or_else(|error| panic!("{}: {error}", scenario.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn runs(rounds: u32) -> Vec<String> {
+        let read = LiveExperiment::DirectRead(LiveDirectRead { file_bytes: 1, block_bytes: 1, run_ms: 1 });
+        let tasks = in_rounds(rounds, &["a", "b", "c", "d"], |point, round| {
+            LiveTask::new(point, round, String::new(), read.clone())
+        });
+        tasks.into_iter().map(|task| task.key).collect()
+    }
+
+    #[test]
+    fn each_round_has_each_point_once_and_an_order_of_its_own() {
+        let keys = runs(8);
+        assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), 32);
+        for (round, keys) in keys.chunks(4).enumerate() {
+            assert!(keys.iter().all(|key| key.ends_with(&format!("#{round:04}"))), "{keys:?}");
+        }
+        let orders: BTreeSet<Vec<&str>> =
+            keys.chunks(4).map(|keys| keys.iter().map(|key| &key[..1]).collect()).collect();
+        assert!(orders.len() > 2, "{orders:?}");
+        assert_eq!(keys, runs(8));
+    }
 }

@@ -87,6 +87,10 @@ fn metrics(outcome: &Outcome) -> Metrics {
         metrics.insert("megabytes_per_s".to_owned(), megabytes / elapsed_s);
         metrics.insert("cpu_percent".to_owned(), 100.0 * process.ran.as_secs_f64() / elapsed_s);
     }
+    if let Some([first, second]) = outcome.jobs.first().map(|job| &job.runs[..]) {
+        let ratio = second.elapsed.as_secs_f64() / first.elapsed.as_secs_f64();
+        metrics.insert("second_over_first".to_owned(), ratio);
+    }
     let Some(regulation) = &outcome.regulation else { return metrics };
     let figures = [
         ("ios_per_s", Some(regulation.iops)),

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use sakiyomi_model::Bytes;
+use sakiyomi_scenario::Scenario;
 
 use crate::curve::{Curve, Figure};
 use crate::estimate::{Estimate, Results};
 use crate::experiment::{combinations, scenario};
-use crate::live::{LiveExperiment, LiveProgram, LiveTask, drive, live_point};
+use crate::live::{LiveExperiment, LiveProgram, LiveTask, drive, in_rounds, live_point};
 use crate::paper::{Effort, Paper};
 use crate::published::Published;
 use crate::task::{Task, point};
@@ -34,8 +35,8 @@ const LIMITS_ALL: [&str; 18] = [
     "4KiB", "8KiB", "16KiB", "32KiB", "64KiB", "128KiB", "256KiB", "512KiB", "1MiB", "2MiB", "4MiB", "8MiB",
     "16MiB", "32MiB", "64MiB", "128MiB", "256MiB", "512MiB",
 ];
-const LIMITS_QUICK: [&str; 9] =
-    ["4KiB", "64KiB", "128KiB", "256KiB", "512KiB", "1MiB", "4MiB", "16MiB", "512MiB"];
+const LIMITS_QUICK: [&str; 10] =
+    ["4KiB", "64KiB", "128KiB", "256KiB", "512KiB", "1MiB", "4MiB", "8MiB", "16MiB", "512MiB"];
 /// A limit is as good as the best if its mean gain is at least this part of the best one.
 const STABLE_GAIN_RATIO_MIN: f64 = 0.9;
 
@@ -56,40 +57,40 @@ const LIVE_BYTES_FULL: u64 = 610_000_000;
 /// Live runs with each limit.
 const LIVE_RUNS: u32 = 3;
 
-/// A program that computes as fast as `gzip` did, with and without prefetching. Runs of both take turns.
+/// A program that computes as fast as `gzip` did on either computer, with and without prefetching.
 pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
     let bytes = if effort == Effort::Full { LIVE_BYTES_FULL } else { LIVE_BYTES_QUICK };
-    let tasks = COMPUTERS.iter().flat_map(|(name, text, _)| {
-        let scenario = scenario(text, name);
-        let drive = drive(&scenario);
-        let process = scenario.process.into_iter().next().expect("an experiment has a program");
-        let program = LiveProgram {
-            bytes,
-            call_bytes: process.call.0,
-            compute_bytes_per_s: process.compute.map_or(f64::INFINITY, |rate| rate.0 as f64),
-            limit: None,
-            drive,
-            place: process.place.unwrap_or_default(),
-        };
+    let programs = COMPUTERS.iter().flat_map(|(name, text, _)| {
         let limit: Option<Bytes> = LIMIT.parse().ok();
-        let what = format!(
-            "a program that reads {} MB and computes as fast as gzip did on {}, on its emulated drive, without prefetching and with a limit of 16 MiB; it writes nothing, and this kernel reads ahead more than those of the paper",
-            bytes / 1_000_000,
-            machine(name)
-        );
-        let runs = (0..LIVE_RUNS).flat_map(move |run| {
-            [(WITHOUT, None), (LIMIT, limit)].map(|(value, limit)| {
-                let limit = limit.map(|limit| limit.0);
-                let experiment = LiveExperiment::Prefetch(LiveProgram { limit, ..program.clone() });
-                LiveTask::new(&live_point(Paper::Waseda2006, name, [value]), run, what.clone(), experiment)
-            })
-        });
-        runs.collect::<Vec<_>>()
+        let program = live_program(&scenario(text, name), bytes);
+        [(WITHOUT, None), (LIMIT, limit)].map(|(value, limit)| {
+            (*name, value, LiveProgram { limit: limit.map(|limit| limit.0), ..program.clone() })
+        })
     });
-    tasks.collect()
+    in_rounds(LIVE_RUNS, &programs.collect::<Vec<_>>(), |(computer, value, program), round| {
+        let what = format!(
+            "a program that reads {} MB and computes as fast as gzip did on {}, on its emulated drive, {LIVE_RUNS} times without prefetching and with a limit of 16 MiB; it writes nothing, and this kernel reads ahead more than those of the paper",
+            bytes / 1_000_000,
+            machine(computer)
+        );
+        let experiment = LiveExperiment::Prefetch(program.clone());
+        LiveTask::new(&live_point(Paper::Waseda2006, computer, [*value]), round, what, experiment)
+    })
 }
 
-/// The gain of each live run over the one without prefetching before it.
+fn live_program(scenario: &Scenario, bytes: u64) -> LiveProgram {
+    let process = scenario.process.first().expect("an experiment has a program");
+    LiveProgram {
+        drive: drive(scenario),
+        place: process.place.unwrap_or_default(),
+        bytes,
+        call_bytes: process.call.0,
+        compute_bytes_per_s: process.compute.map_or(f64::INFINITY, |rate| rate.0 as f64),
+        limit: None,
+    }
+}
+
+/// The gain of each live run over the one without prefetching in the same round.
 pub(crate) fn live_estimates(results: &Results) -> BTreeMap<String, Estimate> {
     let gains = COMPUTERS.iter().filter_map(|(computer, ..)| {
         let [without, with] = [WITHOUT, LIMIT].map(|limit| live_point(Paper::Waseda2006, computer, [limit]));

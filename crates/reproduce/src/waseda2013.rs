@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::estimate::{Estimate, Results};
 use crate::experiment::{combinations, scenario};
-use crate::live::{LiveDirectRead, LiveExperiment, LiveTables, LiveTask, live_point};
+use crate::live::{LiveDirectRead, LiveExperiment, LiveTables, LiveTask, in_rounds, live_point};
 use crate::paper::{Effort, Paper};
 use crate::task::{Task, point};
 
@@ -20,14 +20,16 @@ const STREAM_SEEDS_FULL: u32 = 20;
 const LIVE_BLOCK_BYTES: usize = 16 << 20;
 /// Size of the file in live runs.
 const LIVE_FILE_BYTES: u64 = 256 << 20;
+/// How long direct reads take in a live run, in milliseconds.
+const LIVE_READ_MS: u64 = 1000;
 /// Live runs of `--quick`.
-const LIVE_RUNS_QUICK: u64 = 3;
+const LIVE_RUNS_QUICK: u32 = 5;
 /// Live runs of `--full`.
-const LIVE_RUNS_FULL: u64 = 10;
+const LIVE_RUNS_FULL: u32 = 10;
 
 /// Tables of live runs: small ones, whose join nevertheless has to spill.
 const LIVE_TABLES: LiveTables =
-    LiveTables { scale: 0.1, seed: 1, runs: 5, block_bytes: 1 << 20, memory_bytes: 48 << 20 };
+    LiveTables { scale: 0.1, seed: 1, order_seed: 1, block_bytes: 1 << 20, memory_bytes: 48 << 20 };
 /// Scale factor of live runs of `--full`.
 const LIVE_SCALE_FULL: f64 = 1.0;
 
@@ -66,30 +68,40 @@ pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
     let scale = if is_full { LIVE_SCALE_FULL } else { LIVE_TABLES.scale };
     let tables = LiveTables { scale, ..LIVE_TABLES };
     let read =
-        LiveDirectRead { file_bytes: LIVE_FILE_BYTES, block_bytes: LIVE_BLOCK_BYTES, run_ms: 1000, runs };
-    let task = |name: &str, what: String, experiment: LiveExperiment| {
-        LiveTask::new(&live_point(Paper::Waseda2013, name, []), 0, what, experiment)
-    };
-    vec![
-        task(
+        LiveDirectRead { file_bytes: LIVE_FILE_BYTES, block_bytes: LIVE_BLOCK_BYTES, run_ms: LIVE_READ_MS };
+    let experiments = [
+        (
             "show",
-            "sequential direct reads of 16 MiB by one thread from this machine's storage".to_owned(),
+            format!(
+                "sequential direct reads of 16 MiB by one thread from this machine's storage, {runs} times"
+            ),
             LiveExperiment::DirectRead(read),
         ),
-        task(
+        (
             "query1",
-            format!("query 1 on LINEITEM at SF {scale}, with direct reads of 1 MiB by each method in turn"),
+            format!(
+                "query 1 on LINEITEM at SF {scale}, with direct reads of 1 MiB, {runs} times by each method, in an order that is drawn anew each time"
+            ),
             LiveExperiment::Query1(tables),
         ),
-        task(
+        (
             "join",
             format!(
-                "the sort-merge join at SF {scale} with {} MiB of memory; it merges runs while it joins, so that there are no phases 4 and 5; means over the phases, computation included",
+                "the sort-merge join at SF {scale} with {} MiB of memory, {runs} times; it merges runs while it joins, so that there are no phases 4 and 5; means over the phases, computation included",
                 LIVE_TABLES.memory_bytes >> 20
             ),
             LiveExperiment::Join(tables),
         ),
-    ]
+    ];
+    in_rounds(runs, &experiments, |(name, what, experiment), round| {
+        let experiment = match experiment {
+            LiveExperiment::Query1(tables) => {
+                LiveExperiment::Query1(LiveTables { order_seed: u64::from(round) + 1, ..*tables })
+            }
+            other => other.clone(),
+        };
+        LiveTask::new(&live_point(Paper::Waseda2013, name, []), round, what.clone(), experiment)
+    })
 }
 
 pub(crate) fn live_estimates(results: &Results) -> BTreeMap<String, Estimate> {

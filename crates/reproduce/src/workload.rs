@@ -31,17 +31,10 @@ impl Workload {
     pub(crate) fn run(&self) -> Result<Metrics, TaskError> {
         let mut drive = Drive::new(&drive(self.read_ahead)?)?;
         let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: false };
-        let mut records = self.params.records(self.seed)?.peekable();
-        // The benchmark waits for each command before it thinks about the next one.
-        let arrivals = std::iter::from_fn(|| {
-            let record = records.next()?;
-            let next = records.peek().map_or(record.time, |next| next.time);
-            Some((record, next.saturating_sub(record.time)))
-        });
-        let arrivals = arrivals.map(|(record, think)| {
+        let arrivals = self.params.records(self.seed)?.map(|record| {
             Ok(Arrival {
                 at: record.time,
-                think,
+                think: record.think.unwrap_or(Nanos::ZERO),
                 stream: record.stream,
                 op: record.op,
                 fua: record.fua,
@@ -51,7 +44,9 @@ impl Workload {
         let mut observation = Observation::new(CHUNK, Nanos::ZERO, drive.sector());
         let replay = Replay { pace: Pace::Closed { outstanding: 1 }, host_queue: HOST_QUEUE };
         let host = replay.run::<TraceError>(&mut drive, arrivals, &mut observation)?;
-        Ok(metrics(&observation.finish(&drive, host.end)))
+        let mut metrics = metrics(&observation.finish(&drive, host.end));
+        metrics.insert("simulated_s".to_owned(), host.end.as_secs_f64());
+        Ok(metrics)
     }
 }
 
@@ -71,6 +66,7 @@ fn metrics(summary: &Summary) -> Metrics {
     let misses = tally.response(|class| {
         matches!(class, Some(Class::Read(ReadClass::NearMiss | ReadClass::PurgedMiss | ReadClass::PureMiss)))
     });
+    let near = tally.counts.of(Class::Read(ReadClass::NearMiss)) as f64;
     let ms = |time: Nanos| time.as_secs_f64() * 1e3;
     let decades = |times: &Latency| (ms(times.max()) / ms(times.quantile(0.0))).log10();
     let idle = summary.usage.time.idle.as_secs_f64() / summary.usage.time.total().as_secs_f64();
@@ -78,6 +74,7 @@ fn metrics(summary: &Summary) -> Metrics {
         ("commands", tally.counts.commands as f64),
         ("hit_percent", 100.0 * tally.counts.hit_ratio()),
         ("full_hits", tally.counts.of(Class::Read(ReadClass::FullHit)) as f64),
+        ("near_percent_of_misses", 100.0 * near / misses.count().max(1) as f64),
         ("seeks", summary.usage.seeks.total() as f64),
         ("idle_percent", 100.0 * idle),
         ("response_mean_ms", ms(all.mean())),

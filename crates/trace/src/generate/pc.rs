@@ -38,8 +38,12 @@ const ROUNDS_MAX: u32 = 10_000;
 pub struct PcParams {
     /// Size of the disk, over which the files are spread. At least [`SPAN_MIN`].
     pub span: Bytes,
-    /// Duration of the trace; the last command is issued shortly before its end.
+    /// Duration of the trace; the last command is issued shortly before its end. In a closed loop, the sum of the think
+    /// times.
     pub duration: Nanos,
+    /// Whether the times between commands are think times: the benchmark waits for each command, then computes, and
+    /// issues the next one.
+    pub closed_loop: bool,
     /// Number of commands, reads and writes.
     pub commands: u64,
     /// Number of rounds of the five phases, from 1 to 10,000.
@@ -81,6 +85,7 @@ impl Default for PcParams {
         PcParams {
             span: Bytes(200_000_000_000),
             duration: Nanos::SECOND * 1020,
+            closed_loop: false,
             commands: 11_500,
             rounds: 2,
             command_gap: Nanos::MILLISECOND * 14,
@@ -180,6 +185,13 @@ impl std::fmt::Debug for PcRecords {
 }
 
 impl PcRecords {
+    /// Generates the next burst if the current one has ended and commands are left.
+    fn fill_empty(&mut self) {
+        if self.burst.is_empty() && self.written < self.params.commands {
+            self.fill();
+        }
+    }
+
     /// Generates the next burst, which begins at its share of the duration by number of commands, or at the end of the
     /// previous burst if that is later.
     fn fill(&mut self) {
@@ -248,10 +260,15 @@ impl Iterator for PcRecords {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
-        if self.burst.is_empty() && self.written < self.params.commands {
-            self.fill();
+        self.fill_empty();
+        let record = self.burst.pop_front()?;
+        if !self.params.closed_loop {
+            return Some(record);
         }
-        self.burst.pop_front()
+        self.fill_empty();
+        let next = self.burst.front().map_or(record.time, |next| next.time);
+        let think = Some(next.saturating_sub(record.time));
+        Some(Record { time: Nanos::ZERO, think, ..record })
     }
 }
 
@@ -276,6 +293,20 @@ mod tests {
         }
         assert_eq!(records(1), records(1));
         assert_ne!(records(1), records(2));
+    }
+
+    #[test]
+    fn a_closed_loop_has_the_same_commands_and_thinks_as_long_as_the_run() {
+        let timed = records(1);
+        let params = PcParams { closed_loop: true, ..PcParams::default() };
+        let closed: Vec<_> = params.records(1).unwrap().collect();
+        let mut issued = Nanos::ZERO;
+        assert_eq!(closed.len(), timed.len());
+        for (closed, timed) in closed.iter().zip(&timed) {
+            assert_eq!(issued, timed.time);
+            assert_eq!((closed.time, closed.op, closed.offset), (Nanos::ZERO, timed.op, timed.offset));
+            issued += closed.think.unwrap();
+        }
     }
 
     #[test]

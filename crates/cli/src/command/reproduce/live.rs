@@ -10,11 +10,11 @@ mod scratch;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use sakiyomi_os::cpu;
-use sakiyomi_reproduce::{LiveExperiment, LiveTask, Metrics, Paper, Results};
+use sakiyomi_reproduce::{LiveExperiment, LiveTask, Metrics, Paper, Results, Task};
 
 use super::store::Store;
 use crate::console::Common;
@@ -93,11 +93,21 @@ fn measure(experiment: &LiveExperiment, scratch: &Scratch, common: &Common) -> R
         LiveExperiment::Count(count) => count::measure(count, scratch)?,
         LiveExperiment::Readers(readers) => readers::measure(readers, scratch)?,
         LiveExperiment::Replay(replay) => replay::measure(replay, scratch)?,
+        LiveExperiment::Speed(simulation) => speed(simulation)?,
         LiveExperiment::Query1(tables) => return tables::query1(*tables, scratch, common),
         LiveExperiment::Join(tables) => tables::join(*tables, scratch, common)?,
         LiveExperiment::DirectRead(read) => direct_read::measure(*read, scratch)?,
     };
     Ok(metrics.into())
+}
+
+/// Measures how much faster than real time a simulation is (Hosogi et al. 2013, section 4).
+fn speed(simulation: &Task) -> Result<Metrics> {
+    let begun = Instant::now();
+    let simulated = simulation.run()?;
+    let elapsed_s = begun.elapsed().as_secs_f64();
+    let simulated_s = simulated.get("simulated_s").context("the simulation does not say how long it was")?;
+    Ok(metrics([("simulated_per_wall_ratio", simulated_s / elapsed_s)]))
 }
 
 /// The metrics that a run before this one has kept, which did not keep its notes.

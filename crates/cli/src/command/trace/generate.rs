@@ -38,6 +38,7 @@ const ZIPF_EXAMPLES: &str = "Examples:
 const PC_EXAMPLES: &str = "Examples:
   sakiyomi trace generate pc pc.csv
   sakiyomi trace generate pc pc.parquet --span 500GB --duration 300s --count 4000 --seed 2
+  sakiyomi trace generate pc pc.parquet --closed-loop --duration 82s --gap 1.5ms
 ";
 
 /// Generate a trace.
@@ -84,7 +85,26 @@ pub(crate) enum Generate {
         /// Number of commands
         #[arg(long, value_name = "N", default_value_t = PcParams::default().commands)]
         count: u64,
+        #[command(flatten)]
+        mix: Mix,
     },
+}
+
+/// Shares and times of the workload of a PC.
+#[derive(Debug, Args)]
+pub(crate) struct Mix {
+    /// Wait for each command, and compute until the next one: the duration is the sum of the think times
+    #[arg(long)]
+    closed_loop: bool,
+    /// Mean time between the commands of a burst; in a closed loop, mean think time in a burst
+    #[arg(long, value_name = "TIME", default_value_t = PcParams::default().command_gap)]
+    gap: Nanos,
+    /// Share of reads that begin where the last one of the same file ended
+    #[arg(long, value_name = "SHARE", default_value_t = PcParams::default().sequential, allow_negative_numbers = true)]
+    sequential: f64,
+    /// Share of reads that skip 64 to 112 KiB: a short read-ahead misses them, a long one does not
+    #[arg(long, value_name = "SHARE", default_value_t = PcParams::default().skip, allow_negative_numbers = true)]
+    skip: f64,
 }
 
 /// The destination of a trace, and its seed.
@@ -130,9 +150,17 @@ impl Generate {
             Generate::Zipf { exponent, extent, shape } => {
                 shape.write(Pattern::Zipf { exponent: *exponent, extent: *extent }, common)
             }
-            Generate::Pc { target, span, duration, count } => {
-                let params =
-                    PcParams { span: *span, duration: *duration, commands: *count, ..PcParams::default() };
+            Generate::Pc { target, span, duration, count, mix } => {
+                let params = PcParams {
+                    span: *span,
+                    duration: *duration,
+                    commands: *count,
+                    closed_loop: mix.closed_loop,
+                    command_gap: mix.gap,
+                    sequential: mix.sequential,
+                    skip: mix.skip,
+                    ..PcParams::default()
+                };
                 target.write(params.records(target.seed)?.map(Ok), params.commands, common)
             }
         }

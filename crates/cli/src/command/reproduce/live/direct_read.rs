@@ -30,7 +30,7 @@ pub(super) fn measure(read: LiveDirectRead, scratch: &Scratch) -> Result<Metrics
         random: false,
         control_runs: false,
     });
-    let campaign = Campaign { period: Duration::from_millis(read.run_ms), rounds: read.runs, seed: 1 };
+    let campaign = Campaign { period: Duration::from_millis(read.run_ms), rounds: 1, seed: 1 };
     let mut watch = |_: Option<&_>| go_on().map_err(|Interrupted| Error::Interrupted);
     let mut outcome = campaign.run(&target, &plan, &mut watch).map_err(unless_interrupted)?;
     let Some(case) = outcome.cases.first() else {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use sakiyomi_model::Op;
+use sakiyomi_model::{Nanos, Op};
 use sakiyomi_mount::Options;
 use sakiyomi_reproduce::{LiveReplay, Metrics};
 
@@ -23,9 +23,8 @@ pub(super) fn measure(replay: &LiveReplay, scratch: &Scratch) -> Result<Metrics>
     let path = drive.directory().join("disk");
     let opened = OpenOptions::new().read(true).write(true).open(&path);
     let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
-    let mut records = replay.params.records(replay.seed)?.peekable();
     let (mut buffer, mut responses, mut commands) = (Vec::new(), Duration::ZERO, 0_u32);
-    while let Some(record) = records.next() {
+    for record in replay.params.records(replay.seed)? {
         go_on()?;
         buffer.resize(record.length.0 as usize, 0);
         let begun = Instant::now();
@@ -36,8 +35,7 @@ pub(super) fn measure(replay: &LiveReplay, scratch: &Scratch) -> Result<Metrics>
         }
         responses += begun.elapsed();
         commands += 1;
-        let pause = records.peek().map_or(0, |next| next.time.saturating_sub(record.time).0);
-        thread::sleep(Duration::from_nanos(pause));
+        thread::sleep(Duration::from_nanos(record.think.unwrap_or(Nanos::ZERO).0));
     }
     let (reads, hits) = drive.seen()?.totals.reads_and_hits();
     ensure!(commands > 0 && reads > 0, "the workload has no reads");

@@ -14,7 +14,7 @@ use sakiyomi_query::spill::{Level, SpillCompression};
 use sakiyomi_query::statement::{self, Destination, Statement};
 use sakiyomi_query::table::{Format, OpenOptions, Table};
 use sakiyomi_query::{Job, JobOptions};
-use sakiyomi_reproduce::{LiveTables, Metrics};
+use sakiyomi_reproduce::{LiveTables, Metrics, shuffled};
 
 use super::Measured;
 use super::scratch::Scratch;
@@ -32,30 +32,17 @@ const METHODS: [(&str, EngineKind, usize); 6] = [
     ("pread16", EngineKind::Pread, 16),
 ];
 
-/// Query 1 by all methods in turns, with direct I/O. The metrics are median times. A method that fails, such as one
-/// that this kernel refuses, is left out with the reason; if `read()` fails there is nothing to compare.
+/// Query 1 once by each method, with direct I/O. A method that fails, such as one that this kernel refuses, is left out
+/// with the reason; if `read()` fails there is nothing to compare.
 pub(super) fn query1(tables: LiveTables, scratch: &Scratch, common: &Common) -> Result<Measured> {
     scratch.on_storage()?;
     let files = Files::generate(tables, &["lineitem"], scratch)?;
-    let mut times = METHODS.map(|_| Ok(Vec::new()));
-    for _ in 0..tables.runs {
-        for (&(_, kind, depth), times) in METHODS.iter().zip(&mut times) {
-            let Ok(known) = times else { continue };
-            go_on()?;
-            let engine = EngineSpec { kind, depth };
-            match files.run_query1(tables, engine, common) {
-                Ok(time) => known.push(time),
-                Err(error) => *times = Err(error),
-            }
-            go_on()?;
-        }
-    }
     let mut measured = Measured::default();
-    for ((name, ..), times) in METHODS.into_iter().zip(times) {
-        match times {
-            Ok(mut times) => {
-                times.sort_unstable_by(f64::total_cmp);
-                measured.metrics.insert(format!("{name}_s"), times[times.len() / 2]);
+    for (name, kind, depth) in shuffled(METHODS.to_vec(), tables.order_seed) {
+        go_on()?;
+        match files.run_query1(tables, EngineSpec { kind, depth }, common) {
+            Ok(time) => {
+                measured.metrics.insert(format!("{name}_s"), time);
             }
             Err(error) if name == "read" => return Err(error),
             Err(error) => measured.notes.push(left_out(name, &format!("{error:#}"))),
@@ -200,7 +187,7 @@ mod tests {
     use super::*;
 
     const TABLES: LiveTables =
-        LiveTables { scale: 0.001, seed: 1, runs: 1, block_bytes: 1 << 20, memory_bytes: 48 << 20 };
+        LiveTables { scale: 0.001, seed: 1, order_seed: 1, block_bytes: 1 << 20, memory_bytes: 48 << 20 };
 
     #[test]
     fn the_methods_are_those_of_the_experiment() {
