@@ -13,6 +13,7 @@ pub(crate) mod ends;
 pub(crate) mod frame;
 pub(crate) mod layout;
 pub(crate) mod lines;
+mod mark;
 pub(crate) mod over_time;
 pub(crate) mod palette;
 pub(crate) mod path;

@@ -272,7 +272,16 @@ pub(crate) const REPRODUCE: Glossary = &[
         "A parameter of the simulation was chosen so that it meets this published figure; the other figures \
          follow.",
     ),
+    (
+        "agree",
+        "A simulated figure agrees with the published one if it is at most 10 % away, in the published range, or on the \
+         published side of a bound.",
+    ),
     ("range over seeds", "Minimum and maximum of the repetitions, each with its own random numbers."),
+    (
+        "here live",
+        "Measured on this machine: the median of the runs. `range live` is their minimum and maximum.",
+    ),
     (
         "what it means",
         "Whether the figure in virtual time is calibrated, as published, or near; else its relative deviation from the \

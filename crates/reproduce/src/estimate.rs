@@ -48,6 +48,19 @@ impl Results {
         self.0.contains_key(key)
     }
 
+    /// Divides the results into those of the tasks with these keys, and those of others.
+    #[must_use]
+    pub fn divide<'a>(self, keys: impl IntoIterator<Item = &'a str>) -> (Results, Results) {
+        let keys: BTreeSet<&str> = keys.into_iter().collect();
+        let (of_keys, others) = self.0.into_iter().partition(|(key, _)| keys.contains(key.as_str()));
+        (Results(of_keys), Results(others))
+    }
+
+    /// Iterates over the keys and metrics of all tasks, in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Metrics)> {
+        self.0.iter().map(|(key, metrics)| (key.as_str(), metrics))
+    }
+
     /// Returns the metrics of the task with this key, if it has been run.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Metrics> {
@@ -95,6 +108,17 @@ mod tests {
         assert_eq!(Estimate::of(Vec::new()), None);
         let estimate = Estimate::of(vec![3.0, 1.0, 2.0, 10.0]).unwrap();
         assert_eq!((estimate.median, estimate.min, estimate.max, estimate.runs), (2.5, 1.0, 10.0, 4));
+    }
+
+    #[test]
+    fn results_of_other_tasks_are_divided_off() {
+        let mut results = Results::default();
+        for key in ["p/a#0000", "p/a#0001", "q/a#0000"] {
+            results.insert(key.to_owned(), Metrics::new());
+        }
+        let (wanted, others) = results.divide(["p/a#0000", "p/b#0000"]);
+        assert_eq!(wanted.iter().map(|(key, _)| key).collect::<Vec<_>>(), ["p/a#0000"]);
+        assert_eq!(others.iter().map(|(key, _)| key).collect::<Vec<_>>(), ["p/a#0001", "q/a#0000"]);
     }
 
     #[test]

@@ -4,12 +4,15 @@ mod live;
 mod result;
 mod store;
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use sakiyomi_io::Claim;
 use sakiyomi_model::Nanos;
 use sakiyomi_report::Document;
 use sakiyomi_reproduce::{Effort, LiveTask, Paper, Task, live_tasks, tasks};
@@ -38,7 +41,7 @@ allow that they are left out, and the report says so."
 pub(crate) struct Reproduce {
     /// Papers whose experiments to repeat [default: all]
     papers: Vec<PaperName>,
-    /// Run few settings and seeds, and small live experiments: two to three minutes on two cores. This is the default
+    /// Run few settings and seeds, and small live experiments: two to four minutes on two cores. This is the default
     #[arg(long, conflicts_with = "full")]
     quick: bool,
     /// Run all settings, with as many repetitions as in the papers, and larger live experiments: an hour on two cores
@@ -86,6 +89,18 @@ fn or_kept(error: anyhow::Error, directory: Option<&Path>) -> anyhow::Error {
     }
 }
 
+/// Claims the directory of `--out`, in which two runs at the same time would mix their partial results. `None` on a file
+/// system without locks.
+fn claim(directory: &Path) -> Result<Option<Claim>> {
+    match fs::canonicalize(directory).and_then(Claim::of_directory) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => bail!(
+            "another run of sakiyomi uses {}; wait for its end, or name another directory with --out",
+            directory.display()
+        ),
+        claim => Ok(claim.ok()),
+    }
+}
+
 impl Reproduce {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let begun = Instant::now();
@@ -94,7 +109,8 @@ impl Reproduce {
         let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let all: Vec<Task> = papers.iter().flat_map(|paper| tasks(*paper, effort)).collect();
         let directory = out.as_ref().map(|out| out.path());
-        let (store, kept) = Store::open(directory, store::SIMULATIONS)?;
+        let _claim = directory.map(claim).transpose()?;
+        let (store, kept) = Store::open(directory, store::SIMULATIONS, all.iter().map(Task::key))?;
         let left: Vec<&Task> = all.iter().filter(|task| !kept.contains(task.key())).collect();
         let metrics = parallel::each(&left, "simulations", common, |task| {
             let metrics = task.run()?;
@@ -109,7 +125,11 @@ impl Reproduce {
         // After the simulations, which would disturb it.
         let live_tasks = self.live_tasks(&papers, effort);
         let live_directory = directory.filter(|_| !live_tasks.is_empty());
-        let (live_store, mut live_results) = Store::open(live_directory, store::live_name(effort))?;
+        let (live_store, mut live_results) = Store::open(
+            live_directory,
+            store::live_name(effort),
+            live_tasks.iter().map(|(_, task)| task.key()),
+        )?;
         let live_notes = live::run(&live_tasks, (&live_store, &mut live_results), common)
             .map_err(|error| or_kept(error, directory))?;
         let mut run = simulation_run(begun.elapsed(), 0, Nanos::ZERO);
@@ -118,8 +138,8 @@ impl Reproduce {
             Document::new(run, result::result(&papers, effort, &results, (&live_results, live_notes)));
         if let Some(out) = &out {
             out.write_report(&document)?;
-            store.remove()?;
-            live_store.remove()?;
+            store.finish()?;
+            live_store.finish()?;
             common.note(&out.report());
         }
         common.present(&document)?;

@@ -39,6 +39,36 @@ fn figures_of_a_paper_stand_beside_the_published_ones_and_an_interrupted_run_goe
     assert_eq!(result(&anew), result(&whole));
 }
 
+#[test]
+fn what_is_kept_of_other_papers_and_of_more_seeds_stays_and_is_not_counted() {
+    let scratch = Scratch::new("reproduce_others");
+    let version = scratch.ok("--version");
+    let others = [
+        r#"["hitachi2013/run/long#0050",{"hit_percent":1.0}]"#,
+        r#"["kochi2023/allowance/PC1/10/1#0000",{"accuracy":1.0}]"#,
+    ];
+    fs::create_dir(scratch.0.join("out")).unwrap();
+    let partial = scratch.0.join("out/simulations.partial");
+    fs::write(&partial, format!("{version}{}\n", others.join("\n"))).unwrap();
+    let result = scratch.ok("reproduce hitachi2013 --simulate-only --out out --json");
+    let json: serde_json::Value = serde_json::from_str(&result).unwrap();
+    let hit = &json["result"]["papers"][0]["figures"][0]["simulated"];
+    assert_eq!(hit["runs"], 5, "seeds of --full do not belong to --quick: {hit}");
+    let kept = fs::read_to_string(&partial).unwrap();
+    assert_eq!(kept, format!("{version}{}\n", others.join("\n")));
+}
+
+#[test]
+fn a_directory_that_another_run_uses_is_refused() {
+    let scratch = Scratch::new("reproduce_claimed");
+    fs::create_dir(scratch.0.join("out")).unwrap();
+    let claim = sakiyomi_io::Claim::of_directory(scratch.0.join("out")).unwrap();
+    let said = scratch.refused("reproduce hitachi2013 --simulate-only --out out");
+    assert!(said.contains("another run of sakiyomi uses out"), "{said}");
+    drop(claim);
+    scratch.ok("reproduce hitachi2013 --simulate-only --out out");
+}
+
 /// Live figures stand beside the others where this machine allows it, and else there is a reason.
 #[test]
 fn a_live_figure_is_measured_or_left_out_with_the_reason() {

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::axis::Axis;
 use super::layout::{
     Layout, NARROW, TEXT_SIZE, TITLE_SIZE, WIDE, bold_width, escaped, lines, short, text_width,
+    wide_text_width,
 };
+use super::mark::Mark;
 use super::palette::{Color, FAINT, GRID, INK};
 use super::plot::Plot;
 
@@ -35,6 +37,9 @@ const PANEL_GAP: u32 = 14;
 /// Room below the tick labels for the title of the x axis, in pixels.
 const X_TITLE_HEIGHT: u32 = 38;
 
+/// Radius of the mark of a series in the legend, in pixels.
+const MARK_RADIUS: i64 = 10;
+
 /// Shape of a legend entry: an area, a line or a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyShape {
@@ -43,7 +48,8 @@ pub(crate) enum KeyShape {
     DashedLine,
     Disc,
     Ring,
-    Cross,
+    /// A line with the marks of its series.
+    Marked(Mark, bool),
 }
 
 /// An entry of the legend.
@@ -268,11 +274,11 @@ impl Sheet<'_> {
                 KeyShape::Ring => format!(
                     "<circle class=\"aid\" cx=\"{center}\" cy=\"{y}\" r=\"9\" fill=\"none\" stroke=\"{color}\" stroke-width=\"4\"/>"
                 ),
-                KeyShape::Cross => format!(
-                    "<path class=\"aid\" stroke=\"{color}\" stroke-width=\"4\" d=\"M{} {}l18 18m0 -18l-18 18\"/>",
-                    center - 9,
-                    y - 9
-                ),
+                KeyShape::Marked(mark, is_dashed) => {
+                    let dash = if is_dashed { " stroke-dasharray=\"8 10\"" } else { "" };
+                    let mark = mark.path((i64::from(center), i64::from(y)), MARK_RADIUS);
+                    format!("{}<path class=\"aid\" fill=\"{color}\" d=\"{mark}\"/>", line(dash))
+                }
             });
             let label = escaped(&self.layout.fitting(&key.label, self.layout.width - 40));
             let _ =
@@ -284,7 +290,7 @@ impl Sheet<'_> {
     fn key_places(&self) -> Vec<(u32, u32)> {
         let (mut x, mut line) = (0, 0);
         let place = |key: &Key| {
-            let width = 36 + text_width(&key.label) + 34;
+            let width = 36 + wide_text_width(&key.label) + 34;
             if x > 0 && x + width - 22 > self.layout.width {
                 (x, line) = (0, line + 1);
             }

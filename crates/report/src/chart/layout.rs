@@ -7,6 +7,8 @@
 pub(crate) const TEXT_SIZE: u32 = 24;
 /// Font size of a title, in pixels.
 pub(crate) const TITLE_SIZE: u32 = 31;
+/// Mean width of a bold character at [`TITLE_SIZE`], in pixels, of DejaVu Sans, the widest of the usual fonts.
+const TITLE_CHARACTER_WIDTH: u32 = 21;
 /// Mean width of a character at [`TEXT_SIZE`], in pixels; without fonts it can only be estimated.
 const CHARACTER_WIDTH: u32 = 12;
 /// Mean width of a bold character, possibly a capital, in pixels.
@@ -31,7 +33,7 @@ pub(crate) const NARROW: Layout = Layout { width: 800, is_narrow: true, class: "
 impl Layout {
     /// Returns the number of characters of the title that fit on a line.
     pub(crate) fn title_characters(self) -> usize {
-        (self.width / BOLD_CHARACTER_WIDTH) as usize
+        (self.width / TITLE_CHARACTER_WIDTH) as usize
     }
 
     /// Returns the text, truncated to a width of `pixels`.
@@ -52,6 +54,18 @@ pub(crate) fn short(name: &str, length: usize) -> String {
 /// Returns the approximate width of a text, in pixels.
 pub(crate) fn text_width(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX).saturating_mul(CHARACTER_WIDTH)
+}
+
+/// Returns the width of a text in DejaVu Sans, the widest of the usual fonts, in pixels: where texts follow each other.
+pub(crate) fn wide_text_width(text: &str) -> u32 {
+    let width = |c: char| match c {
+        'm' | 'w' | 'M' | 'W' | '%' => 22,
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' | 'I' => 8,
+        'f' | 't' | 'r' | '(' | ')' | '-' => 10,
+        c if c.is_uppercase() => 17,
+        _ => 15,
+    };
+    text.chars().map(width).fold(0, u32::saturating_add)
 }
 
 /// Returns the approximate width of a bold text, in pixels.

@@ -1,14 +1,20 @@
-//! Line charts in panels, one above the other: the same name has the same color in every panel.
+//! Line charts in panels, one above the other: the same name has the same color and mark in every panel.
 
 use super::axis::Axis;
 use super::ends::{self, End};
 use super::frame::{Frame, Key, KeyShape, PanelFrame};
 use super::layout::short;
+use super::mark::Mark;
 use super::plot::{Shape, Stroke};
 use super::{Chart, palette};
 
 /// Length at which the name of a panel is truncated; the table has the whole name.
 const PANEL_NAME_LENGTH: usize = 80;
+
+/// Radius of a marked point, in pixels.
+const POINT_RADIUS: i64 = 8;
+/// Radius of a published point, in pixels: around the marked point if both are equal.
+const PUBLISHED_RADIUS: i64 = 13;
 
 /// A point in the units of the axes, and its description.
 pub(crate) struct Point {
@@ -102,7 +108,7 @@ pub(crate) fn chart(panels: &Panels, look: Look) -> Chart {
     let frame = Frame {
         name,
         title,
-        keys: keys(panels, &labels, levels),
+        keys: keys(panels, &labels, levels, is_dotted),
         panels: panels
             .0
             .iter()
@@ -123,15 +129,15 @@ pub(crate) fn chart(panels: &Panels, look: Look) -> Chart {
         let place = |point: &Point| (x.place(point.x), y.place(point.y));
         let lines = &panels.0[panel].lines;
         for line in lines {
-            let stroke = stroke(index(&line.label));
+            let (stroke, mark) = (stroke(index(&line.label)), Mark::of_series(index(&line.label)));
             plot.line(line.points.iter().map(place), stroke, words(&line.label, title));
             if is_dotted {
                 for point in &line.points {
-                    plot.point(place(point), Shape::Disc, 7, stroke.color, &point.words);
+                    plot.point(place(point), Shape::Mark(mark), POINT_RADIUS, stroke.color, &point.words);
                 }
             }
             for point in &line.published {
-                plot.point(place(point), Shape::Cross, 10, stroke.color, &point.words);
+                plot.point(place(point), Shape::Outline(mark), PUBLISHED_RADIUS, stroke.color, &point.words);
             }
         }
         if labels.len() > 1 {
@@ -150,17 +156,21 @@ fn words<'a>(label: &'a str, title: &'a str) -> &'a str {
     if label.is_empty() { title } else { label }
 }
 
-fn keys(panels: &Panels, labels: &[&str], levels: &[Level]) -> Vec<Key> {
+fn keys(panels: &Panels, labels: &[&str], levels: &[Level], is_dotted: bool) -> Vec<Key> {
     let named = labels.iter().enumerate().filter(|(_, label)| !label.is_empty());
     let mut keys: Vec<Key> = named
         .map(|(index, label)| {
             let stroke = Stroke::of_series(index, 4);
-            let shape = if stroke.is_dashed { KeyShape::DashedLine } else { KeyShape::Line };
+            let shape = match (is_dotted, stroke.is_dashed) {
+                (true, is_dashed) => KeyShape::Marked(Mark::of_series(index), is_dashed),
+                (false, true) => KeyShape::DashedLine,
+                (false, false) => KeyShape::Line,
+            };
             Key::new(short(label, 46), stroke.color, shape)
         })
         .collect();
     if panels.0.iter().flat_map(|panel| &panel.lines).any(|line| !line.published.is_empty()) {
-        keys.push(Key::new("published", palette::INK, KeyShape::Cross));
+        keys.push(Key::new("hollow: published", palette::INK, KeyShape::Ring));
     }
     keys.extend(levels.iter().enumerate().map(|(index, (_, meaning))| {
         let shape = if index % 2 == 1 { KeyShape::DashedLine } else { KeyShape::Line };

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use super::layout::{Layout, TEXT_SIZE, escaped, text_width};
+use super::mark::Mark;
 use super::palette::{Color, INK};
 use super::path;
 pub(crate) use super::stroke::Stroke;
@@ -21,7 +22,10 @@ const ROW_LABEL: f64 = 34.0;
 pub(crate) enum Shape {
     Disc,
     Ring,
-    Cross,
+    /// The mark of a series, filled.
+    Mark(Mark),
+    /// The same, hollow.
+    Outline(Mark),
 }
 
 /// Alignment of a text to its position.
@@ -124,12 +128,16 @@ impl Plot<'_> {
                 "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"transparent\" stroke=\"{color}\" stroke-width=\"4\">\
                  <title>{title_text}</title></circle>"
             ),
-            Shape::Cross => {
-                let side = 2 * radius;
-                let d = format!("M{} {}l{side} {side}m0 -{side}l-{side} {side}", x - radius, y - radius);
-                self.path(&d, &Stroke::new(color, 4).attributes(), Some(title));
-                Ok(())
-            }
+            Shape::Mark(mark) => writeln!(
+                self.svg,
+                "<path fill=\"{color}\" d=\"{}\"><title>{title_text}</title></path>",
+                mark.path((x, y), radius)
+            ),
+            Shape::Outline(mark) => writeln!(
+                self.svg,
+                "<path fill=\"transparent\" stroke=\"{color}\" stroke-width=\"4\" d=\"{}\"><title>{title_text}</title></path>",
+                mark.path((x, y), radius)
+            ),
         };
     }
 

@@ -1,4 +1,4 @@
-//! The papers' pictures, redrawn: lines are reproduced, crosses published.
+//! The papers' pictures, redrawn: lines are reproduced, hollow marks published.
 
 use super::{ReproduceResult, ReproducedCurve};
 use crate::chart::Chart;
@@ -14,6 +14,8 @@ struct Picture {
     x: &'static str,
     y: &'static str,
     levels: &'static [Level],
+    /// The lowest value of the vertical axis: not 0 where that would flatten all differences.
+    y_from: f64,
 }
 
 const PICTURES: [Picture; 5] = [
@@ -24,6 +26,7 @@ const PICTURES: [Picture; 5] = [
         x: "limit",
         y: "gain in percent",
         levels: &[(36.2, "published mean, machine A"), (35.3, "published mean, machine B")],
+        y_from: 0.0,
     },
     Picture {
         id: "time_by_size",
@@ -32,6 +35,7 @@ const PICTURES: [Picture; 5] = [
         x: "size in GB",
         y: "time in seconds",
         levels: &[],
+        y_from: 0.0,
     },
     Picture {
         id: "allowance_by_rate",
@@ -40,6 +44,7 @@ const PICTURES: [Picture; 5] = [
         x: "requested performance in percent",
         y: "requests in the device",
         levels: &[],
+        y_from: 0.0,
     },
     Picture {
         id: "accuracy_by_rate",
@@ -48,6 +53,7 @@ const PICTURES: [Picture; 5] = [
         x: "requested performance in percent",
         y: "actual over ideal I/O time",
         levels: &[(1.1, "good up to here")],
+        y_from: 0.9,
     },
     Picture {
         id: "time_by_threads",
@@ -56,6 +62,7 @@ const PICTURES: [Picture; 5] = [
         x: "threads",
         y: "time in seconds",
         levels: &[],
+        y_from: 0.0,
     },
 ];
 
@@ -85,20 +92,20 @@ fn draw(result: &ReproduceResult, picture: &Picture) -> Option<Chart> {
         line.published.extend(curve.published.iter().map(|point| place(point, ", published")));
     }
     let has_published = curves.iter().any(|curve| !curve.published.is_empty());
-    let crosses = if has_published { " Crosses: published." } else { "" };
+    let hollow = if has_published { " Hollow marks: published." } else { "" };
     let xs = || panels.points().map(|point| point.x);
     let ys = || panels.points().map(|point| point.y).chain(picture.levels.iter().map(|(level, _)| *level));
     let x = if is_size {
         Axis::log_sizes(picture.x, xs().map(|x| x as u64))
     } else {
-        Axis::numbers(picture.x, xs().chain([0.0]))
+        Axis::numbers(picture.x, xs())
     };
     let look = Look {
         name: picture.name,
         title: picture.title,
-        caption: format!("Lines: simulated in virtual time.{crosses}"),
+        caption: format!("Lines: simulated in virtual time.{hollow}"),
         x,
-        y: Axis::heights(picture.y, ys().chain([0.0])),
+        y: Axis::heights(picture.y, ys().chain([picture.y_from])),
         levels: picture.levels,
         is_dotted: true,
         height: 320,

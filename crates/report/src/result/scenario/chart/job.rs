@@ -53,7 +53,7 @@ fn by_threads(result: &ScenarioResult) -> Option<Chart> {
     panels.points().next()?;
     let has_published = result.points.iter().any(|point| point.published_elapsed_ns.is_some());
     let mut caption = if has_published {
-        "Lines: simulated. Crosses: published, in the color of the method.".to_owned()
+        "Lines: simulated. Hollow marks: published, in the shape and color of the method.".to_owned()
     } else {
         "Where a line is flat, the drive is the bottleneck.".to_owned()
     };
