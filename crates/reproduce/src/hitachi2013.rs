@@ -32,7 +32,7 @@ const SEEDS_FULL: u64 = 50;
 /// Live runs with each read-ahead.
 const LIVE_RUNS: u32 = 3;
 /// Commands of a live run of `--quick`: some seconds.
-const LIVE_COMMANDS_QUICK: u64 = 600;
+const LIVE_COMMANDS_QUICK: u64 = 400;
 
 /// The benchmark with fewer commands, and less computing time in proportion.
 fn params(commands: u64) -> PcParams {

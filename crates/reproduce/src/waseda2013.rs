@@ -23,7 +23,7 @@ const LIVE_FILE_BYTES: u64 = 256 << 20;
 /// How long direct reads take in a live run, in milliseconds.
 const LIVE_READ_MS: u64 = 1000;
 /// Live runs of `--quick`.
-const LIVE_RUNS_QUICK: u32 = 5;
+const LIVE_RUNS_QUICK: u32 = 3;
 /// Live runs of `--full`.
 const LIVE_RUNS_FULL: u32 = 10;
 

@@ -88,7 +88,7 @@ fn a_live_figure_is_measured_or_left_out_with_the_reason() {
     }
     let hit = &json["result"]["papers"][1]["figures"][0];
     if let Some(live) = hit["live"]["median"].as_f64() {
-        // Six hundred commands of 11,500, in real time.
+        // The median of runs of four hundred commands of 11,500, in real time.
         let simulated = hit["simulated"]["median"].as_f64().unwrap();
         assert!((live - simulated).abs() < 10.0, "{hit}");
     }

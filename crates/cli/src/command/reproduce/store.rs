@@ -66,7 +66,8 @@ impl Store {
     /// Removes the metrics of this run from the file, and the file if it has no others.
     pub(super) fn finish(self) -> Result<()> {
         let Some((path, _)) = self.file else { return Ok(()) };
-        let lines: Result<Vec<String>, _> = self.others.iter().map(|entry| serde_json::to_string(&entry)).collect();
+        let lines: Result<Vec<String>, _> =
+            self.others.iter().map(|entry| serde_json::to_string(&entry)).collect();
         let lines = lines?;
         if lines.is_empty() {
             return remove(&path);
