@@ -71,7 +71,7 @@ impl Progress {
         let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
         bar.set_draw_target(ProgressDrawTarget::hidden());
         let template = if total.is_some() {
-            "{elapsed_precise} {bar:40.cyan/dim} {percent:>3} %{to_go}  {msg}"
+            "{elapsed_precise} {bar:24.cyan/dim} {percent:>3} %{to_go}  {msg}"
         } else {
             "{elapsed_precise} {spinner} {msg}"
         };

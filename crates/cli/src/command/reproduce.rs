@@ -92,12 +92,22 @@ fn or_kept(error: anyhow::Error, directory: Option<&Path>) -> anyhow::Error {
 /// Claims the directory of `--out`, in which two runs at the same time would mix their partial results. `None` on a file
 /// system without locks.
 fn claim(directory: &Path) -> Result<Option<Claim>> {
-    match fs::canonicalize(directory).and_then(Claim::of_directory) {
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => bail!(
+    let claim = || fs::canonicalize(directory).and_then(Claim::of_directory);
+    let is_busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
+    let claimed = claim().or_else(|error| {
+        if !is_busy(&error) {
+            return Err(error);
+        }
+        // A run that was killed while it waited for its own mount keeps its claim until the mount is aborted.
+        live::remove_leftovers();
+        claim()
+    });
+    match claimed {
+        Err(error) if is_busy(&error) => bail!(
             "another run of sakiyomi uses {}; wait for its end, or name another directory with --out",
             directory.display()
         ),
-        claim => Ok(claim.ok()),
+        claimed => Ok(claimed.ok()),
     }
 }
 

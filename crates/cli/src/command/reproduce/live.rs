@@ -43,7 +43,7 @@ pub(super) fn run(
     let silent = Common { quiet: true, ..common.clone() };
     let scratch = Scratch::find();
     for (done, (paper, task)) in tasks.iter().enumerate() {
-        progress.set(done as u64, || format!("live: {}", task.what))?;
+        progress.set(done as u64, || format!("live: {}", paper.id()))?;
         let measured = match (kept.get(task.key()), &scratch) {
             (Some(metrics), _) => Ok(measured_before(&task.experiment, metrics)),
             (None, Ok(scratch)) => measure(&task.experiment, scratch, &silent),
@@ -72,6 +72,11 @@ pub(super) fn run(
     drop(progress);
     drop(scratch);
     Ok(notes)
+}
+
+/// Removes what killed runs have left, and ends those that wait for their own mounts.
+pub(super) fn remove_leftovers() {
+    Scratch::remove_leftovers();
 }
 
 /// An experiment's metrics, and notes on parts of it that were left out.

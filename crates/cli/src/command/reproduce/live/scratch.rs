@@ -48,6 +48,13 @@ impl Scratch {
         })
     }
 
+    /// Removes what killed processes have left where [`Scratch::find`] creates the directory.
+    pub(super) fn remove_leftovers() {
+        if let Ok(parent) = fs::canonicalize(spill_directory()) {
+            remove_left(&parent);
+        }
+    }
+
     /// Creates a directory that did not exist: another process of this number may have left one.
     fn create(parent: &Path) -> io::Result<Scratch> {
         let mut number = 0;
