@@ -169,7 +169,7 @@ impl LiveTask {
 /// Seed of the orders in which the runs of live experiments follow each other.
 const ORDER_SEED: u64 = 1;
 
-/// Returns the runs of all points in rounds. In each round every point has one run, in an order that is drawn anew: changes of
+/// Returns the runs of all points in rounds. In each round every point has one run, in an order of its own: changes of
 /// the machine's speed affect all points alike.
 pub(crate) fn in_rounds<P>(rounds: u32, points: &[P], run: impl Fn(&P, u32) -> LiveTask) -> Vec<LiveTask> {
     let rounds = (0..rounds).flat_map(|round| {

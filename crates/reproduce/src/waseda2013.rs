@@ -80,7 +80,7 @@ pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
         (
             "query1",
             format!(
-                "query 1 on LINEITEM at SF {scale}, with direct reads of 1 MiB, {runs} times by each method, in an order that is drawn anew each time"
+                "query 1 on LINEITEM at SF {scale}, with direct reads of 1 MiB, {runs} times by each method, in an order that is drawn again each time"
             ),
             LiveExperiment::Query1(tables),
         ),
