@@ -120,7 +120,7 @@ fn closed<E>(
     watcher: &mut impl ReplayObserver,
     outstanding: usize,
 ) -> Result<HostSide, E> {
-    let mut host = Host { thinking: Some(BinaryHeap::new()), ..Host::default() };
+    let mut host = Host { thinking: Some(ThinkTimes::default()), ..Host::default() };
     let mut starts: BinaryHeap<Reverse<Nanos>> = (0..outstanding).map(|_| Reverse(Nanos::ZERO)).collect();
     // Peekable, so that the end of the trace is known when the last request finishes, not after its think time.
     let mut arrivals = arrivals.fuse().peekable();
@@ -148,8 +148,8 @@ fn closed<E>(
 struct Host {
     now: Nanos,
     queue: VecDeque<Request>,
-    /// In a closed loop, the outstanding requests with their think times, by id.
-    thinking: Option<BinaryHeap<Reverse<(RequestId, Nanos)>>>,
+    /// In a closed loop, the think times of the outstanding requests.
+    thinking: Option<ThinkTimes>,
     done: Vec<Completion>,
     next_id: u64,
     side: HostSide,
@@ -162,7 +162,7 @@ impl Host {
         let Arrival { think, stream, op, fua, extent, .. } = arrival;
         self.queue.push_back(Request { id, stream, op, fua, extent, arrival: at });
         if let Some(thinking) = &mut self.thinking {
-            thinking.push(Reverse((id, think)));
+            thinking.push(think);
         }
     }
 
@@ -192,19 +192,32 @@ impl Host {
     /// Returns the start times of the requests that follow those just finished.
     fn thought(&mut self) -> impl Iterator<Item = Nanos> {
         let thinking = self.thinking.get_or_insert_default();
-        self.done.drain(..).map(|completion| {
-            // Few requests are outstanding, and usually the oldest finishes first, so the heap is searched from its
-            // front.
-            let mut passed = Vec::new();
-            let think = loop {
-                match thinking.pop() {
-                    Some(Reverse((id, think))) if id == completion.request.id => break think,
-                    Some(other) => passed.push(other),
-                    None => break Nanos::ZERO,
-                }
-            };
-            thinking.extend(passed);
-            completion.finish + think
-        })
+        self.done.drain(..).map(|completion| completion.finish + thinking.take(completion.request.id))
+    }
+}
+
+/// Think times by request: those from the oldest outstanding request on, whose ids are consecutive.
+#[derive(Default)]
+struct ThinkTimes {
+    oldest: u64,
+    /// `None` for a request that has finished.
+    times: VecDeque<Option<Nanos>>,
+}
+
+impl ThinkTimes {
+    /// Adds the next request's.
+    fn push(&mut self, think: Nanos) {
+        self.times.push_back(Some(think));
+    }
+
+    /// Takes the think time of a request that has finished.
+    fn take(&mut self, id: RequestId) -> Nanos {
+        let place = id.0.checked_sub(self.oldest);
+        let time = place.and_then(|place| self.times.get_mut(place as usize)).and_then(Option::take);
+        while let Some(None) = self.times.front() {
+            self.times.pop_front();
+            self.oldest += 1;
+        }
+        time.unwrap_or_default()
     }
 }
