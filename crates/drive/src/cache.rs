@@ -1,7 +1,9 @@
 //! The buffer: read segments, dirty data, and recently evicted ranges.
 
 mod ghost;
+mod grid;
 mod segments;
+mod tournament;
 mod write;
 
 pub(crate) use ghost::Ghosts;

@@ -28,9 +28,9 @@ use sakiyomi_model::{Bytes, Class, Completion, Device, Extent, Full, Nanos, Op, 
 use crate::cache::{Ghosts, Segments, WriteCache};
 use crate::geometry::Geometry;
 use crate::log::{CacheChange, CacheEvent, Event as LogEvent};
-use crate::queue::{Chooser, Waiting};
+use crate::queue::{Chooser, CommandQueue, DestageChooser, Waiting};
 use crate::servo::{Arm, Servo};
-use crate::spec::{CacheSpec, DriveSpec, InterfaceSpec, PreviousCommand, QueuePolicy, QueueSpec, SpecError};
+use crate::spec::{CacheSpec, DriveSpec, InterfaceSpec, PreviousCommand, QueuePolicy, SpecError};
 use crate::usage::{Ledger, Usage};
 use command::{Command, Commands};
 use link::Link;
@@ -46,7 +46,6 @@ pub struct Drive {
     interface: InterfaceSpec,
     link: Link,
     depth: u32,
-    window: usize,
 
     now: Nanos,
     commands: Commands,
@@ -55,8 +54,8 @@ pub struct Drive {
     done: Vec<Completion>,
 
     chooser: Chooser,
-    destage_chooser: Chooser,
-    waiting: Vec<Waiting>,
+    destage_chooser: DestageChooser,
+    waiting: CommandQueue,
     scratch: Vec<Waiting>,
     stalled: VecDeque<usize>,
     flushes: VecDeque<Flush>,
@@ -122,12 +121,7 @@ impl Drive {
         let segments = Segments::new(&cache, sector);
         // The window is equal for every read-ahead setting of a buffer, so that near misses can be compared.
         let near_window = cache.near_window.map_or(segments.even_share(), |window| window.0 / sector.0);
-        // Destaging uses the same rotational margin as commands.
-        let shortest_positioning = QueueSpec {
-            policy: QueuePolicy::Sptf,
-            rpo_margin: spec.queue.rpo_margin,
-            ..QueueSpec::default()
-        };
+        let by_cylinder = spec.queue.policy == QueuePolicy::Sptf;
         Ok(Drive {
             servo: Servo::new(&spec.servo, geometry.cylinders()),
             segments,
@@ -137,15 +131,14 @@ impl Drive {
             link: Link::new(&spec.interface, sector),
             interface: spec.interface.clone(),
             depth: spec.queue.depth,
-            window: spec.queue.window as usize,
             now: Nanos::ZERO,
             commands: Commands::default(),
             events: BinaryHeap::new(),
             event_count: 0,
             done: Vec::new(),
             chooser: Chooser::new(&spec.queue),
-            destage_chooser: Chooser::new(&shortest_positioning),
-            waiting: Vec::new(),
+            destage_chooser: DestageChooser::new(spec.queue.rpo_margin),
+            waiting: CommandQueue::new(spec.queue.window as usize, by_cylinder),
             scratch: Vec::new(),
             stalled: VecDeque::new(),
             flushes: VecDeque::new(),

@@ -12,14 +12,12 @@ use sakiyomi_model::{Lba, Nanos, Op};
 
 use super::{Drive, Media};
 use crate::cache::DestageCandidate;
-use crate::queue::{View, Waiting, Work};
+use crate::queue::{Candidates, Ticket, View, Waiting, Work};
 
 impl Drive {
     /// Returns whether work other than read-ahead is ready for the mechanism.
     pub(super) fn work_waits(&mut self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.ready <= self.now)
-            || self.must_destage()
-            || self.writes.is_draining()
+        self.waiting.any_ready(self.now) || self.must_destage() || self.writes.is_draining()
     }
 
     /// Handles new work: joins it to the current read or cuts that short, or starts an idle mechanism.
@@ -82,7 +80,7 @@ impl Drive {
     /// stream of such reads would starve it.
     pub(super) fn must_leave(&self) -> bool {
         let stalled = self.stalled.front().map(|slot| self.commands[*slot].submitted);
-        let mut waits_since = self.waiting.iter().map(|waiting| waiting.since).chain(stalled);
+        let mut waits_since = self.waiting.oldest_since().into_iter().chain(stalled);
         !self.flushes.is_empty()
             || self.holds_old_data()
             || waits_since.any(|since| self.chooser.is_overdue(since, self.now))
@@ -112,21 +110,12 @@ impl Drive {
     /// Chooses among the waiting commands and `destage`; a chosen command is removed from the queue.
     fn by_policy(&mut self, destage: Option<Waiting>) -> Option<Work> {
         let view = View { now: self.now, arm: self.arm, servo: &self.servo };
-        let seen = self.waiting.len().min(self.window);
-        let index = match destage {
-            None => self.chooser.choose(&self.waiting[..seen], view)?,
-            Some(destage) => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(&self.waiting[..seen]);
-                self.scratch.push(destage);
-                let index = self.chooser.choose(&self.scratch, view)?;
-                if index == seen {
-                    return Some(destage.work);
-                }
-                index
-            }
-        };
-        Some(self.waiting.remove(index).work)
+        let candidates = Candidates { queue: &self.waiting, destage: destage.as_ref() };
+        let &Waiting { work, ticket, .. } = self.chooser.choose(candidates, view)?;
+        if ticket != Ticket::NONE {
+            self.waiting.remove(ticket);
+        }
+        Some(work)
     }
 
     /// Returns the dirty range with the shortest positioning time among the oldest ones, as long as they are `due`.
@@ -145,6 +134,7 @@ impl Drive {
             end: dirty.start,
             target: dirty.target,
             write: true,
+            ticket: Ticket::NONE,
         }));
         let view = View { now: self.now, arm: self.arm, servo: &self.servo };
         let index = self.destage_chooser.choose(&self.scratch, view)?;

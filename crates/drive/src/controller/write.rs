@@ -6,7 +6,7 @@ use super::{Drive, Media, Occurrence};
 use crate::geometry::Geometry;
 use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
 use crate::media::{Access, Arrival, Mechanism, Plan, Positioning, Supply};
-use crate::queue::{Waiting, Work};
+use crate::queue::{Ticket, Waiting, Work};
 use crate::servo::Target;
 use crate::spec::{WriteOnCached, WriteShare};
 
@@ -73,11 +73,8 @@ impl Drive {
         if self.cache.write.share != WriteShare::Shared {
             return;
         }
-        let filling = self.filling().and_then(|segment| *segment);
-        let kept = self.segments.yield_room(self.writes.sectors(), filling, &mut self.ghosts);
-        if let Some(segment) = self.filling() {
-            *segment = kept;
-        }
+        let filling = self.filling();
+        self.segments.yield_room(self.writes.sectors(), filling, &mut self.ghosts);
     }
 
     /// Queues a write that finishes only when it is on the medium. Until then the data it overwrites stays dirty,
@@ -97,7 +94,16 @@ impl Drive {
         command.data_from = received;
         let (since, lba, end) = (self.now, command.start(), command.end());
         let target = place(&self.geometry)(lba);
-        self.waiting.push(Waiting { work: Work::Command(slot), since, ready, lba, end, target, write: true });
+        self.waiting.push(Waiting {
+            work: Work::Command(slot),
+            since,
+            ready,
+            lba,
+            end,
+            target,
+            write: true,
+            ticket: Ticket::NONE,
+        });
         self.announce(ready, Occurrence::Ready);
     }
 
