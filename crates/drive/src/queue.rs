@@ -48,6 +48,8 @@ pub(crate) enum Work {
     Command(usize),
     /// Dirty data, by its first sector.
     Destage(u64),
+    /// The next band of shingled tracks.
+    Clean,
 }
 
 /// State of the drive on which a choice depends.

@@ -6,9 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use sakiyomi_model::{Completion, Device, Extent, Nanos, Op, Request, RequestId, StreamId};
+use sakiyomi_model::{Completion, Extent, Nanos, Op, Request, RequestId, StreamId};
 
 use crate::controller::Drive;
+use crate::disk::Simulated;
 
 /// A request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +41,12 @@ pub enum Pace {
 }
 
 /// Receives the events of a replay.
-pub trait ReplayObserver {
+pub trait ReplayObserver<D = Drive> {
     /// Called before time advances to `now`; the drive is still in its previous state.
-    fn before(&mut self, drive: &Drive, now: Nanos);
+    fn before(&mut self, drive: &D, now: Nanos);
 
     /// Called when a command has finished; `backlog` requests wait in the host.
-    fn completed(&mut self, drive: &mut Drive, completion: &Completion, backlog: usize);
+    fn completed(&mut self, drive: &mut D, completion: &Completion, backlog: usize);
 }
 
 /// Statistics of the host's queue.
@@ -73,11 +74,11 @@ impl Replay {
     ///
     /// # Errors
     /// The first error among the arrivals; requests before it were replayed.
-    pub fn run<E>(
+    pub fn run<D: Simulated, E>(
         &self,
-        drive: &mut Drive,
+        drive: &mut D,
         arrivals: impl Iterator<Item = Result<Arrival, E>>,
-        watcher: &mut impl ReplayObserver,
+        watcher: &mut impl ReplayObserver<D>,
     ) -> Result<HostSide, E> {
         match self.pace {
             Pace::Open => self.open(drive, arrivals, watcher),
@@ -85,11 +86,11 @@ impl Replay {
         }
     }
 
-    fn open<E>(
+    fn open<D: Simulated, E>(
         &self,
-        drive: &mut Drive,
+        drive: &mut D,
         mut arrivals: impl Iterator<Item = Result<Arrival, E>>,
-        watcher: &mut impl ReplayObserver,
+        watcher: &mut impl ReplayObserver<D>,
     ) -> Result<HostSide, E> {
         let mut host = Host::default();
         let mut next = arrivals.next().transpose()?;
@@ -114,10 +115,10 @@ impl Replay {
     }
 }
 
-fn closed<E>(
-    drive: &mut Drive,
+fn closed<D: Simulated, E>(
+    drive: &mut D,
     arrivals: impl Iterator<Item = Result<Arrival, E>>,
-    watcher: &mut impl ReplayObserver,
+    watcher: &mut impl ReplayObserver<D>,
     outstanding: usize,
 ) -> Result<HostSide, E> {
     let mut host = Host { thinking: Some(ThinkTimes::default()), ..Host::default() };
@@ -167,7 +168,7 @@ impl Host {
     }
 
     /// Submits as many requests as the drive accepts.
-    fn hand_over(&mut self, drive: &mut Drive) {
+    fn hand_over(&mut self, drive: &mut impl Simulated) {
         while drive.outstanding() < drive.depth() as usize {
             let Some(request) = self.queue.pop_front() else { break };
             if let Err(full) = drive.submit(self.now, request) {
@@ -178,7 +179,7 @@ impl Host {
         self.side.backlog_max = self.side.backlog_max.max(self.queue.len());
     }
 
-    fn advance(&mut self, drive: &mut Drive, watcher: &mut impl ReplayObserver, now: Nanos) {
+    fn advance<D: Simulated>(&mut self, drive: &mut D, watcher: &mut impl ReplayObserver<D>, now: Nanos) {
         watcher.before(drive, now);
         self.now = now;
         self.done.clear();

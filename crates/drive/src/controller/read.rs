@@ -1,6 +1,6 @@
 //! Reads: cache hits, reads that join the current access, misses; and read-ahead.
 
-use sakiyomi_model::{Class, Extent, Lba, Nanos, ReadClass, RequestId, Sectors};
+use sakiyomi_model::{Class, Device, Extent, Lba, Nanos, ReadClass, RequestId, Sectors};
 
 use super::{Drive, Media, Occurrence};
 use crate::cache::SegmentId;
@@ -278,7 +278,7 @@ impl Drive {
         let keeps = self.cache.segments.consumed == Consumed::Keep;
         let room = if keeps { self.segments.room_ahead(segment) } else { capacity };
         let most = end + self.sectors(spec.max.0).min(room);
-        reach.min(most).min(self.geometry.capacity().0).max(end)
+        reach.min(most).min(self.capacity().0).max(end)
     }
 
     /// Sets where the current read stops: at its limit, or as early as allowed if other work waits.

@@ -1,6 +1,6 @@
 //! Choice of the mechanism's next access, at every end of an access and when work arrives while the arm is idle.
 //!
-//! In order of precedence: overdue dirty data, at every other choice; dirty data that a flush waits for; then, by the
+//! In order of precedence: cleaning of shingled bands, if a write would find no room; overdue dirty data, at every other choice; dirty data that a flush waits for; then, by the
 //! queue's policy, the waiting commands together with dirty data if the cache is above the high watermark or a write
 //! waits for space; last, after the idle delay, the remaining dirty data.
 //!
@@ -29,7 +29,7 @@ impl Drive {
                 self.retarget();
             }
             Media::Idle => self.start_next(),
-            Media::Write(_) => {}
+            Media::Write(_) | Media::Clean(_) => {}
         }
     }
 
@@ -41,6 +41,7 @@ impl Drive {
                 Work::Command(slot) if self.commands[slot].request.op == Op::Write => self.begin_write(slot),
                 Work::Command(slot) => self.begin_read(slot),
                 Work::Destage(start) => self.begin_destage(start),
+                Work::Clean => self.begin_clean(),
             }
         }
     }
@@ -56,6 +57,9 @@ impl Drive {
     }
 
     fn choose(&mut self) -> Option<Work> {
+        if let Some(clean) = self.must_clean() {
+            return Some(clean);
+        }
         // If all data is permanently overdue, every other access is left to commands.
         self.old_went_first = self.holds_old_data() && !self.old_went_first;
         if self.old_went_first {
@@ -67,7 +71,10 @@ impl Drive {
         }
         let for_room = !self.stalled.is_empty() || self.writes.is_draining();
         let destage = if for_room { self.nearest_dirty(|_| true) } else { None };
-        self.by_policy(destage).or_else(|| self.nearest_old()).or_else(|| self.when_quiet())
+        self.by_policy(destage)
+            .or_else(|| self.nearest_old())
+            .or_else(|| self.when_quiet())
+            .or_else(|| self.clean_when_quiet())
     }
 
     /// Returns whether dirty data must be written before or along with waiting commands, apart from the watermark.

@@ -109,6 +109,11 @@ impl CommandQueue {
         self.window().take_while(move |(other, _)| older(other)).map(|(_, waiting)| waiting)
     }
 
+    /// Returns whether a write waits.
+    pub(crate) fn any_write(&self) -> bool {
+        self.order.iter().any(|(_, slot)| self.slots[*slot].write)
+    }
+
     /// Returns whether a command is ready at `now`.
     pub(crate) fn any_ready(&self, now: Nanos) -> bool {
         self.order.iter().any(|(_, slot)| self.slots[*slot].ready <= now)
