@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use sakiyomi_drive::observe::{Chunking, Observation, Summary};
 use sakiyomi_drive::replay::{Arrival, HostSide, Replay, ReplayObserver};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_drive::{Disk, Drive, Simulated};
+use sakiyomi_drive::{Disk, Drive};
 use sakiyomi_model::{Completion, Device, Nanos};
 use sakiyomi_trace::{Fit, Record, Trace, TraceError};
 
@@ -99,7 +99,7 @@ impl Iterator for Arrivals<'_> {
 }
 
 fn observed(
-    device: &mut impl Simulated,
+    device: &mut impl sakiyomi_drive::Simulated,
     replay: &Replay,
     arrivals: Arrivals<'_>,
     mut observation: Observation,

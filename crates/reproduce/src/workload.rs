@@ -50,7 +50,7 @@ impl Workload {
         });
         let mut observation = Observation::new(CHUNK, Nanos::ZERO, drive.sector());
         let replay = Replay { pace: Pace::Closed { outstanding: 1 }, host_queue: HOST_QUEUE };
-        let host = replay.run::<TraceError>(&mut drive, arrivals, &mut observation)?;
+        let host = replay.run::<_, TraceError>(&mut drive, arrivals, &mut observation)?;
         Ok(metrics(&observation.finish(&drive, host.end)))
     }
 }
