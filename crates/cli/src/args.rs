@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use sakiyomi_drive::replay::{Pace, Replay};
-use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_drive::spec::{ArraySpec, DriveSpec};
 use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_model::Nanos;
 use sakiyomi_model::suggest::{did_you_mean, similar};
@@ -27,6 +27,24 @@ pub(crate) struct DriveArgs {
     /// Change a setting of the drive, such as cache.read_ahead.max=1MiB; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) array: ArrayArg,
+}
+
+/// Several drives instead of one.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ArrayArg {
+    /// Use an array of such drives: raid0, raid1, raid5, raid6 or raid10, the number of drives, and the chunk; --set
+    /// array.failed=[N] and array.rebuild=RATE take drives away and rebuild them
+    #[arg(long, value_name = "LEVEL:DRIVES[:CHUNK]")]
+    array: Option<ArraySpec>,
+}
+
+impl ArrayArg {
+    /// Returns whether there is an array.
+    pub(crate) fn is_some(&self) -> bool {
+        self.array.is_some()
+    }
 }
 
 impl DriveArgs {
@@ -43,7 +61,9 @@ impl DriveArgs {
             Ok((key.trim(), value.trim()))
         });
         let settings: Vec<(&str, &str)> = settings.collect::<Result<_>>()?;
-        Ok(drive_spec(&self.drive, common)?.with_settings(settings)?)
+        let mut spec = drive_spec(&self.drive, common)?;
+        spec.array = self.array.array.clone().or(spec.array);
+        Ok(spec.with_settings(settings)?)
     }
 }
 

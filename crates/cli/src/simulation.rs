@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use sakiyomi_drive::Drive;
 use sakiyomi_drive::observe::{Chunking, Observation, Summary};
 use sakiyomi_drive::replay::{Arrival, HostSide, Replay, ReplayObserver};
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_drive::{Disk, Drive};
 use sakiyomi_model::{Completion, Device, Nanos};
 use sakiyomi_trace::{Fit, Record, Trace, TraceError};
 
@@ -34,21 +34,19 @@ pub(crate) fn simulate(
     logs: Option<&mut Logs>,
     progress: &mut Progress,
 ) -> Result<Simulated> {
-    let mut drive = Drive::new(spec)?;
+    let mut disk = Disk::new(spec)?;
     let trace = Trace::open(&workload.trace, &workload.reading.options()?)?;
     let name = trace.name().to_owned();
     let replay = workload.replaying.replay(trace.is_closed_loop())?;
     let describe = workload.describe(&replay);
-    let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: workload.replaying.wrap };
+    let fit = Fit { sector: disk.sector(), capacity: disk.capacity(), wrap: workload.replaying.wrap };
     let arrivals = Arrivals { trace, fit, name: name.clone(), taken: 0, progress };
-    let observation = Observation::new(chunking, workload.warm_up, drive.sector());
-    let (summary, host) = match logs {
-        None => {
-            let mut observation = observation;
-            let host = replay.run(&mut drive, arrivals, &mut observation)?;
-            (observation.finish(&drive, host.end), host)
-        }
-        Some(logs) => logged(&mut drive, &replay, arrivals, observation, logs)?,
+    let observation = Observation::new(chunking, workload.warm_up, disk.sector());
+    let (summary, host) = match (&mut disk, logs) {
+        (Disk::Drive(drive), None) => observed(&mut **drive, &replay, arrivals, observation)?,
+        (Disk::Drive(drive), Some(logs)) => logged(drive, &replay, arrivals, observation, logs)?,
+        (Disk::Array(array), None) => observed(&mut **array, &replay, arrivals, observation)?,
+        (Disk::Array(_), Some(_)) => bail!("--log is for a single drive: leave it out, or the array"),
     };
     if summary.tally.counts.commands == 0 {
         let after = if workload.warm_up.is_zero() { "" } else { " after the warm-up" };
@@ -98,6 +96,16 @@ impl Iterator for Arrivals<'_> {
         }
         Some(record.and_then(|record| self.arrival(&record)).map_err(anyhow::Error::from))
     }
+}
+
+fn observed(
+    device: &mut impl sakiyomi_drive::Simulated,
+    replay: &Replay,
+    arrivals: Arrivals<'_>,
+    mut observation: Observation,
+) -> Result<(Summary, HostSide)> {
+    let host = replay.run(device, arrivals, &mut observation)?;
+    Ok((observation.finish(device, host.end), host))
 }
 
 fn logged(

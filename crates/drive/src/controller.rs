@@ -13,11 +13,13 @@
 //! | `controller/read.rs` | reads: hits, misses, read-ahead |
 //! | `controller/write.rs` | writes, flushes, discards |
 //! | `controller/schedule.rs` | choice of the mechanism's next access |
+//! | `controller/shingles.rs` | shingled tracks and large physical sectors |
 
 mod command;
 mod link;
 mod read;
 mod schedule;
+mod shingles;
 mod write;
 
 use std::cmp::Reverse;
@@ -25,16 +27,17 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use sakiyomi_model::{Bytes, Class, Completion, Device, Extent, Full, Nanos, Op, Outcome, Request, Sectors};
 
-use crate::cache::{Ghosts, Segments, WriteCache};
+use crate::cache::{Ghosts, MediaCache, Segments, WriteCache};
 use crate::geometry::Geometry;
 use crate::log::{CacheChange, CacheEvent, Event as LogEvent};
-use crate::queue::{Chooser, Waiting};
+use crate::queue::{Chooser, CommandQueue, DestageChooser, Waiting};
 use crate::servo::{Arm, Servo};
-use crate::spec::{CacheSpec, DriveSpec, InterfaceSpec, PreviousCommand, QueuePolicy, QueueSpec, SpecError};
+use crate::spec::{CacheSpec, DriveSpec, InterfaceSpec, PreviousCommand, QueuePolicy, SpecError};
 use crate::usage::{Ledger, Usage};
 use command::{Command, Commands};
 use link::Link;
 use read::ReadAccess;
+use shingles::CleanAccess;
 use write::{Flush, WriteAccess};
 
 /// A hard disk.
@@ -46,7 +49,6 @@ pub struct Drive {
     interface: InterfaceSpec,
     link: Link,
     depth: u32,
-    window: usize,
 
     now: Nanos,
     commands: Commands,
@@ -55,8 +57,8 @@ pub struct Drive {
     done: Vec<Completion>,
 
     chooser: Chooser,
-    destage_chooser: Chooser,
-    waiting: Vec<Waiting>,
+    destage_chooser: DestageChooser,
+    waiting: CommandQueue,
     scratch: Vec<Waiting>,
     stalled: VecDeque<usize>,
     flushes: VecDeque<Flush>,
@@ -65,6 +67,11 @@ pub struct Drive {
     ghosts: Ghosts,
     near_window: u64,
     writes: WriteCache,
+    media_cache: Option<MediaCache>,
+    /// Idle time after which bands are cleaned; zero: never.
+    clean_delay: Nanos,
+    /// Sectors per physical sector.
+    physical_sectors: u64,
 
     media: Media,
     arm: Arm,
@@ -89,6 +96,7 @@ enum Media {
     Idle,
     Read(ReadAccess),
     Write(WriteAccess),
+    Clean(CleanAccess),
 }
 
 /// A future event; events at the same instant occur in order of announcement.
@@ -113,39 +121,43 @@ impl Drive {
     /// Creates the drive described by `spec`: the arm on cylinder 0, the buffer empty, at time 0.
     ///
     /// # Errors
-    /// [`SpecError::Impossible`] if the parameters are inconsistent.
+    /// [`SpecError::Impossible`] if the parameters are inconsistent, or describe an array: see [`Disk`](crate::Disk).
     pub fn new(spec: &DriveSpec) -> Result<Drive, SpecError> {
         spec.check()?;
+        if spec.array.is_some() {
+            return Err(SpecError::Impossible {
+                drive: spec.name.clone(),
+                key: "array".to_owned(),
+                problem: "this needs a single drive; leave out the array".to_owned(),
+            });
+        }
         let geometry = Geometry::new(&spec.geometry, &spec.servo);
         let sector = spec.geometry.sector;
         let cache = spec.cache.clone();
         let segments = Segments::new(&cache, sector);
         // The window is equal for every read-ahead setting of a buffer, so that near misses can be compared.
         let near_window = cache.near_window.map_or(segments.even_share(), |window| window.0 / sector.0);
-        // Destaging uses the same rotational margin as commands.
-        let shortest_positioning = QueueSpec {
-            policy: QueuePolicy::Sptf,
-            rpo_margin: spec.queue.rpo_margin,
-            ..QueueSpec::default()
-        };
+        let by_cylinder = spec.queue.policy == QueuePolicy::Sptf;
         Ok(Drive {
             servo: Servo::new(&spec.servo, geometry.cylinders()),
             segments,
             ghosts: Ghosts::new(cache.ghosts),
             writes: WriteCache::new(&cache.write, sector),
+            media_cache: spec.smr.as_ref().map(|smr| MediaCache::new(smr, sector, geometry.capacity().0)),
+            clean_delay: spec.smr.as_ref().map_or(Nanos::ZERO, |smr| smr.idle_delay),
+            physical_sectors: spec.geometry.physical_sector.map_or(1, |physical| physical.0 / sector.0),
             near_window,
             link: Link::new(&spec.interface, sector),
             interface: spec.interface.clone(),
             depth: spec.queue.depth,
-            window: spec.queue.window as usize,
             now: Nanos::ZERO,
             commands: Commands::default(),
             events: BinaryHeap::new(),
             event_count: 0,
             done: Vec::new(),
             chooser: Chooser::new(&spec.queue),
-            destage_chooser: Chooser::new(&shortest_positioning),
-            waiting: Vec::new(),
+            destage_chooser: DestageChooser::new(spec.queue.rpo_margin),
+            waiting: CommandQueue::new(spec.queue.window as usize, by_cylinder),
             scratch: Vec::new(),
             stalled: VecDeque::new(),
             flushes: VecDeque::new(),
@@ -252,6 +264,7 @@ impl Drive {
             Media::Idle => None,
             Media::Read(access) => Some(access.end),
             Media::Write(access) => Some(access.end),
+            Media::Clean(access) => Some(access.end),
         }
     }
 
@@ -261,6 +274,7 @@ impl Drive {
             Media::Idle => {}
             Media::Read(access) => self.end_read(access),
             Media::Write(access) => self.end_write(access),
+            Media::Clean(access) => self.end_clean(&access),
         }
     }
 
@@ -268,7 +282,7 @@ impl Drive {
         let announced = self.events.peek().map(|Reverse(event)| event.time);
         let own = match self.media_end() {
             Some(end) => Some(end),
-            None => self.destage_timer(),
+            None => self.destage_timer().into_iter().chain(self.clean_timer()).min(),
         };
         announced.into_iter().chain(own).min().map(|time| time.max(self.now))
     }
@@ -343,7 +357,8 @@ impl Device for Drive {
     }
 
     fn capacity(&self) -> Sectors {
-        self.geometry.capacity()
+        // The media cache has no addresses.
+        self.media_cache.as_ref().map_or(self.geometry.capacity(), |cache| Sectors(cache.capacity()))
     }
 
     fn sector(&self) -> Bytes {

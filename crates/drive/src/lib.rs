@@ -12,6 +12,7 @@
 //! | submit commands | [`Drive`], through [`Device`](sakiyomi_model::Device) |
 //! | replay a trace | [`replay::Replay`] |
 //! | collect statistics | [`observe::Observation`] |
+//! | simulate an array | [`Disk`], or [`Array`] over any device |
 //! | storage with position-independent service times | [`fixed::Fixed`] |
 //!
 //! The crate is pure: it reads no clock and no file, and starts no thread. `docs/explanation/model.md` describes the
@@ -32,6 +33,8 @@
 //! | `controller/` | the drive as a state machine: commands in, completions out. `read.rs` and `write.rs` execute commands, `schedule.rs` chooses the mechanism's next access |
 //! | `replay.rs` | a host that replays requests, open or closed loop, with a bounded queue |
 //! | `observe/` | totals and intervals in constant memory |
+//! | `array.rs`, `array/` | RAID over any devices: placement, accesses of the members, degraded operation, rebuilding |
+//! | `disk.rs` | what a `DriveSpec` describes: a drive or an array |
 //! | `fixed.rs` | storage without a mechanism, for mounts and scenarios |
 //!
 //! Three activities run in parallel: the mechanism makes one access, the link carries one transfer, and commands wait.
@@ -39,8 +42,10 @@
 //! command cuts a read-ahead short.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod array;
 mod cache;
 mod controller;
+mod disk;
 pub mod document;
 pub mod fixed;
 mod geometry;
@@ -54,6 +59,8 @@ mod servo;
 pub mod spec;
 mod usage;
 
+pub use array::Array;
 pub use controller::Drive;
+pub use disk::{Disk, Simulated};
 pub use geometry::{Geometry, Run};
 pub use usage::{DiskTime, Seeks, Usage};

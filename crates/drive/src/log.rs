@@ -89,6 +89,8 @@ pub enum DiskCause {
     Write,
     /// Destaging of dirty data.
     Destage,
+    /// Cleaning of a band of shingled tracks.
+    Clean,
 }
 
 impl DiskCause {
@@ -100,6 +102,7 @@ impl DiskCause {
             DiskCause::ReadAhead => "read_ahead",
             DiskCause::Write => "write",
             DiskCause::Destage => "destage",
+            DiskCause::Clean => "clean",
         }
     }
 }

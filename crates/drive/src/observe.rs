@@ -10,7 +10,7 @@ mod tally;
 
 use sakiyomi_model::{Bytes, Completion, Nanos};
 
-use crate::controller::Drive;
+use crate::disk::Simulated;
 use crate::replay::ReplayObserver;
 use crate::usage::Usage;
 
@@ -87,7 +87,7 @@ impl Observation {
     }
 
     /// Closes the last chunk at `end`, the end of the run, and returns the summary.
-    pub fn finish(&mut self, drive: &Drive, end: Nanos) -> Summary {
+    pub fn finish(&mut self, drive: &impl Simulated, end: Nanos) -> Summary {
         self.before(drive, end);
         if self.warm_up.is_some() {
             // All completions were before the end of the warm-up: the result is empty, of zero duration.
@@ -105,7 +105,7 @@ impl Observation {
         }
     }
 
-    fn restart(&mut self, drive: &Drive, at: Nanos) {
+    fn restart(&mut self, drive: &impl Simulated, at: Nanos) {
         self.warm_up = None;
         self.start = at;
         self.usage_at_start = drive.usage(at);
@@ -114,7 +114,7 @@ impl Observation {
         self.series = Series::default();
     }
 
-    fn close_chunk(&mut self, drive: &Drive, end: Nanos) {
+    fn close_chunk(&mut self, drive: &impl Simulated, end: Nanos) {
         let usage = drive.usage(end);
         let Chunk { point, usage_at_start, latency } = &mut self.chunk;
         point.end = end;
@@ -131,8 +131,8 @@ impl Observation {
     }
 }
 
-impl ReplayObserver for Observation {
-    fn before(&mut self, drive: &Drive, now: Nanos) {
+impl<D: Simulated> ReplayObserver<D> for Observation {
+    fn before(&mut self, drive: &D, now: Nanos) {
         if let Some(warm_up) = self.warm_up
             && now >= warm_up
         {
@@ -146,7 +146,7 @@ impl ReplayObserver for Observation {
         }
     }
 
-    fn completed(&mut self, drive: &mut Drive, completion: &Completion, backlog: usize) {
+    fn completed(&mut self, drive: &mut D, completion: &Completion, backlog: usize) {
         if self.warm_up.is_some() {
             return;
         }

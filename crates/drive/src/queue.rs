@@ -3,6 +3,7 @@
 //! The queue is in order of arrival. At every command end a [`Policy`] chooses among the oldest `window` commands,
 //! given the arm's position and the platters' angle. An age limit takes precedence over every policy.
 
+mod command_queue;
 mod elevator;
 mod fcfs;
 mod sptf;
@@ -12,6 +13,8 @@ use sakiyomi_model::Nanos;
 
 use crate::servo::{Arm, Servo, Target};
 use crate::spec::{QueuePolicy, QueueSpec};
+
+pub(crate) use command_queue::{CommandQueue, Ticket};
 
 /// A command, or dirty data to be destaged, as the policies see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub(crate) struct Waiting {
     pub(crate) end: u64,
     pub(crate) target: Target,
     pub(crate) write: bool,
+    /// Place in the order of arrival, given by the queue.
+    pub(crate) ticket: Ticket,
 }
 
 impl Waiting {
@@ -43,6 +48,8 @@ pub(crate) enum Work {
     Command(usize),
     /// Dirty data, by its first sector.
     Destage(u64),
+    /// The next band of shingled tracks.
+    Clean,
 }
 
 /// State of the drive on which a choice depends.
@@ -51,6 +58,25 @@ pub(crate) struct View<'a> {
     pub(crate) now: Nanos,
     pub(crate) arm: Arm,
     pub(crate) servo: &'a Servo,
+}
+
+/// Commands among which a policy chooses: those in the queue's window, and at most one range of dirty data.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidates<'a> {
+    pub(crate) queue: &'a CommandQueue,
+    pub(crate) destage: Option<&'a Waiting>,
+}
+
+impl<'a> Candidates<'a> {
+    /// Returns the candidates in order of arrival, dirty data last.
+    fn iter(self) -> impl Iterator<Item = &'a Waiting> {
+        self.queue.older(None).chain(self.destage)
+    }
+
+    /// Returns whether a candidate continues another ready one without a gap. Dirty data is continued by none.
+    fn continues(self, candidate: &Waiting, now: Nanos) -> bool {
+        self.queue.continues(candidate, now)
+    }
 }
 
 /// Scheduling policies, each in its own file.
@@ -82,24 +108,29 @@ impl Chooser {
         Chooser { policy, age_limit: spec.age_limit, read_preference: spec.read_preference }
     }
 
-    /// Returns the index of the next command in `waiting`, which is in order of arrival; `None` if none is ready.
-    pub(crate) fn choose(&mut self, waiting: &[Waiting], view: View<'_>) -> Option<usize> {
-        if let Some(aged) = self.overdue(waiting, view.now) {
+    /// Returns the next command; `None` if none is ready.
+    pub(crate) fn choose<'a>(&mut self, candidates: Candidates<'a>, view: View<'_>) -> Option<&'a Waiting> {
+        if let Some(aged) = self.overdue(candidates, view.now) {
             return Some(aged);
         }
         let preference = self.read_preference.0;
         match &mut self.policy {
-            Policy::Fcfs => fcfs::choose(waiting, view, preference),
-            Policy::Sstf => sstf::choose(waiting, view, preference),
-            Policy::Elevator(elevator) => elevator.choose(waiting, view, preference),
-            Policy::Sptf(sptf) => sptf.choose(waiting, view, preference),
+            Policy::Fcfs => fcfs::choose(candidates, view, preference),
+            Policy::Sstf => sstf::choose(candidates, view, preference),
+            Policy::Elevator(elevator) => elevator.choose(candidates, view, preference),
+            Policy::Sptf(sptf) => sptf.choose(candidates, view, preference),
         }
     }
 
     /// Returns whether continuing the transfer with a read that arrived at `since` precedes all of `older`, which
     /// arrived earlier. `view` is the state at which the transfer would otherwise end.
-    pub(crate) fn continues_transfer(&self, since: Nanos, older: &[Waiting], view: View<'_>) -> bool {
-        let ready = older.iter().filter(|waiting| waiting.ready <= view.now);
+    pub(crate) fn continues_transfer<'a>(
+        &self,
+        since: Nanos,
+        older: impl Iterator<Item = &'a Waiting>,
+        view: View<'_>,
+    ) -> bool {
+        let ready = older.filter(|waiting| waiting.ready <= view.now);
         let preference = self.read_preference.0;
         match &self.policy {
             Policy::Fcfs => fcfs::continues_transfer(since, ready, preference),
@@ -114,61 +145,44 @@ impl Chooser {
         !self.age_limit.is_zero() && now.saturating_sub(since) > self.age_limit
     }
 
-    fn overdue(&self, waiting: &[Waiting], now: Nanos) -> Option<usize> {
-        if self.age_limit.is_zero() {
-            return None;
-        }
-        let ready =
-            waiting.iter().enumerate().filter(|(_, w)| w.ready <= now && self.is_overdue(w.since, now));
-        ready.min_by_key(|(_, w)| w.since).map(|(index, _)| index)
+    fn overdue<'a>(&self, candidates: Candidates<'a>, now: Nanos) -> Option<&'a Waiting> {
+        let overdue = |waiting: &&Waiting| self.is_overdue(waiting.since, now);
+        let ready = |waiting: &&Waiting| waiting.ready <= now;
+        let command = candidates.queue.older(None).take_while(overdue).find(ready);
+        let destage = candidates.destage.filter(overdue).filter(ready);
+        command.into_iter().chain(destage).min_by_key(|waiting| waiting.since)
+    }
+}
+
+/// Chooses the dirty range to be written: by positioning time alone.
+#[derive(Clone, Debug)]
+pub(crate) struct DestageChooser(sptf::Sptf);
+
+impl DestageChooser {
+    /// Creates a chooser with the rotational margin of commands.
+    pub(crate) fn new(rpo_margin: Nanos) -> DestageChooser {
+        DestageChooser(sptf::Sptf::new(&QueueSpec { rpo_margin, age_weight: 0.0, ..QueueSpec::default() }))
+    }
+
+    /// Returns the index of the range to write.
+    pub(crate) fn choose(&self, waiting: &[Waiting], view: View<'_>) -> Option<usize> {
+        self.0.choose_any(waiting, view)
     }
 }
 
 /// Returns the candidate with the lowest `cost`, the earlier one of equals; reads get a bonus of `preference`. A
 /// command that continues another one is not chosen first: the head reaches it after the other.
-fn least(
-    waiting: &[Waiting],
+fn least<'a>(
+    candidates: Candidates<'a>,
     view: View<'_>,
     preference: u64,
     cost: impl Fn(&Waiting) -> i64,
-) -> Option<usize> {
-    let any = cheapest(waiting, view, preference, &cost, |_| true)?;
-    if !goes_on(&waiting[any], waiting, view.now) {
+) -> Option<&'a Waiting> {
+    let rank = |waiting: &&Waiting| cost(waiting) - waiting.read_bonus(preference);
+    let ready = || candidates.iter().filter(|waiting| waiting.ready <= view.now);
+    let any = ready().min_by_key(rank)?;
+    if !candidates.continues(any, view.now) {
         return Some(any);
     }
-    cheapest(waiting, view, preference, &cost, |candidate| !goes_on(candidate, waiting, view.now))
-}
-
-/// Returns the candidate with the lowest `cost` among those that satisfy `counts`.
-fn cheapest(
-    waiting: &[Waiting],
-    view: View<'_>,
-    preference: u64,
-    cost: impl Fn(&Waiting) -> i64,
-    counts: impl Fn(&Waiting) -> bool,
-) -> Option<usize> {
-    let mut best = None;
-    let mut best_cost = i64::MAX;
-    for (index, candidate) in waiting.iter().enumerate() {
-        if candidate.ready > view.now || !counts(candidate) {
-            continue;
-        }
-        let cost = cost(candidate) - candidate.read_bonus(preference);
-        if cost < best_cost || best.is_none() {
-            best = Some(index);
-            best_cost = cost;
-        }
-    }
-    best
-}
-
-/// Returns whether the command continues another ready one without a gap.
-fn goes_on(candidate: &Waiting, waiting: &[Waiting], now: Nanos) -> bool {
-    waiting.iter().any(|before| {
-        // Its first sector lies after the other's first, up to its end: a single comparison, because all pairs are
-        // checked.
-        candidate.lba.wrapping_sub(before.lba + 1) < before.end - before.lba
-            && before.write == candidate.write
-            && before.ready <= now
-    })
+    ready().filter(|waiting| !candidates.continues(waiting, view.now)).min_by_key(rank)
 }

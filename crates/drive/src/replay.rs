@@ -6,9 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use sakiyomi_model::{Completion, Device, Extent, Nanos, Op, Request, RequestId, StreamId};
+use sakiyomi_model::{Completion, Extent, Nanos, Op, Request, RequestId, StreamId};
 
 use crate::controller::Drive;
+use crate::disk::Simulated;
 
 /// A request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +41,12 @@ pub enum Pace {
 }
 
 /// Receives the events of a replay.
-pub trait ReplayObserver {
+pub trait ReplayObserver<D = Drive> {
     /// Called before time advances to `now`; the drive is still in its previous state.
-    fn before(&mut self, drive: &Drive, now: Nanos);
+    fn before(&mut self, drive: &D, now: Nanos);
 
     /// Called when a command has finished; `backlog` requests wait in the host.
-    fn completed(&mut self, drive: &mut Drive, completion: &Completion, backlog: usize);
+    fn completed(&mut self, drive: &mut D, completion: &Completion, backlog: usize);
 }
 
 /// Statistics of the host's queue.
@@ -73,11 +74,11 @@ impl Replay {
     ///
     /// # Errors
     /// The first error among the arrivals; requests before it were replayed.
-    pub fn run<E>(
+    pub fn run<D: Simulated, E>(
         &self,
-        drive: &mut Drive,
+        drive: &mut D,
         arrivals: impl Iterator<Item = Result<Arrival, E>>,
-        watcher: &mut impl ReplayObserver,
+        watcher: &mut impl ReplayObserver<D>,
     ) -> Result<HostSide, E> {
         match self.pace {
             Pace::Open => self.open(drive, arrivals, watcher),
@@ -85,11 +86,11 @@ impl Replay {
         }
     }
 
-    fn open<E>(
+    fn open<D: Simulated, E>(
         &self,
-        drive: &mut Drive,
+        drive: &mut D,
         mut arrivals: impl Iterator<Item = Result<Arrival, E>>,
-        watcher: &mut impl ReplayObserver,
+        watcher: &mut impl ReplayObserver<D>,
     ) -> Result<HostSide, E> {
         let mut host = Host::default();
         let mut next = arrivals.next().transpose()?;
@@ -114,13 +115,13 @@ impl Replay {
     }
 }
 
-fn closed<E>(
-    drive: &mut Drive,
+fn closed<D: Simulated, E>(
+    drive: &mut D,
     arrivals: impl Iterator<Item = Result<Arrival, E>>,
-    watcher: &mut impl ReplayObserver,
+    watcher: &mut impl ReplayObserver<D>,
     outstanding: usize,
 ) -> Result<HostSide, E> {
-    let mut host = Host { thinking: Some(BinaryHeap::new()), ..Host::default() };
+    let mut host = Host { thinking: Some(ThinkTimes::default()), ..Host::default() };
     let mut starts: BinaryHeap<Reverse<Nanos>> = (0..outstanding).map(|_| Reverse(Nanos::ZERO)).collect();
     // Peekable, so that the end of the trace is known when the last request finishes, not after its think time.
     let mut arrivals = arrivals.fuse().peekable();
@@ -148,8 +149,8 @@ fn closed<E>(
 struct Host {
     now: Nanos,
     queue: VecDeque<Request>,
-    /// In a closed loop, the outstanding requests with their think times, by id.
-    thinking: Option<BinaryHeap<Reverse<(RequestId, Nanos)>>>,
+    /// In a closed loop, the think times of the outstanding requests.
+    thinking: Option<ThinkTimes>,
     done: Vec<Completion>,
     next_id: u64,
     side: HostSide,
@@ -162,12 +163,12 @@ impl Host {
         let Arrival { think, stream, op, fua, extent, .. } = arrival;
         self.queue.push_back(Request { id, stream, op, fua, extent, arrival: at });
         if let Some(thinking) = &mut self.thinking {
-            thinking.push(Reverse((id, think)));
+            thinking.push(think);
         }
     }
 
     /// Submits as many requests as the drive accepts.
-    fn hand_over(&mut self, drive: &mut Drive) {
+    fn hand_over(&mut self, drive: &mut impl Simulated) {
         while drive.outstanding() < drive.depth() as usize {
             let Some(request) = self.queue.pop_front() else { break };
             if let Err(full) = drive.submit(self.now, request) {
@@ -178,7 +179,7 @@ impl Host {
         self.side.backlog_max = self.side.backlog_max.max(self.queue.len());
     }
 
-    fn advance(&mut self, drive: &mut Drive, watcher: &mut impl ReplayObserver, now: Nanos) {
+    fn advance<D: Simulated>(&mut self, drive: &mut D, watcher: &mut impl ReplayObserver<D>, now: Nanos) {
         watcher.before(drive, now);
         self.now = now;
         self.done.clear();
@@ -192,19 +193,32 @@ impl Host {
     /// Returns the start times of the requests that follow those just finished.
     fn thought(&mut self) -> impl Iterator<Item = Nanos> {
         let thinking = self.thinking.get_or_insert_default();
-        self.done.drain(..).map(|completion| {
-            // Few requests are outstanding, and usually the oldest finishes first, so the heap is searched from its
-            // front.
-            let mut passed = Vec::new();
-            let think = loop {
-                match thinking.pop() {
-                    Some(Reverse((id, think))) if id == completion.request.id => break think,
-                    Some(other) => passed.push(other),
-                    None => break Nanos::ZERO,
-                }
-            };
-            thinking.extend(passed);
-            completion.finish + think
-        })
+        self.done.drain(..).map(|completion| completion.finish + thinking.take(completion.request.id))
+    }
+}
+
+/// Think times by request: those from the oldest outstanding request on, whose ids are consecutive.
+#[derive(Default)]
+struct ThinkTimes {
+    oldest: u64,
+    /// `None` for a request that has finished.
+    times: VecDeque<Option<Nanos>>,
+}
+
+impl ThinkTimes {
+    /// Adds the next request's.
+    fn push(&mut self, think: Nanos) {
+        self.times.push_back(Some(think));
+    }
+
+    /// Takes the think time of a request that has finished.
+    fn take(&mut self, id: RequestId) -> Nanos {
+        let place = id.0.checked_sub(self.oldest);
+        let time = place.and_then(|place| self.times.get_mut(place as usize)).and_then(Option::take);
+        while let Some(None) = self.times.front() {
+            self.times.pop_front();
+            self.oldest += 1;
+        }
+        time.unwrap_or_default()
     }
 }

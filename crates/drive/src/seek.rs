@@ -89,8 +89,14 @@ impl Curve<'_> {
             Curve::TwoPiece { long, .. } => long[0] + long[1] * d,
             Curve::Points(points) => interpolate(points, distance),
         };
-        time.round().clamp(0.0, f64::from(u32::MAX / 2)) as u32
+        rounded(time.clamp(0.0, f64::from(u32::MAX / 2)))
     }
+}
+
+/// Rounds half up. `f64::round` is a library call per cylinder without an instruction of its own on x86-64.
+fn rounded(time: f64) -> u32 {
+    let whole = time as u32;
+    whole + u32::from(time - f64::from(whole) >= 0.5)
 }
 
 /// Fits Lee's curve to the three values of a datasheet (DiskSim manual, section 3.3.1): α = (15 t_avg - 10 t_min - 5

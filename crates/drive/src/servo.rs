@@ -36,6 +36,8 @@ pub(crate) struct Servo {
     write_settle: i64,
     read: Vec<u32>,
     write: Option<Vec<u32>>,
+    /// Shortest travel over the distances of a block of [`LEAST_BLOCK_CYLINDERS`] and all longer ones.
+    least: Vec<u32>,
     /// Angle under the heads at time 0.
     lead: u32,
     /// Number of arm movements out of 2³² that lose a revolution.
@@ -48,9 +50,13 @@ pub(crate) struct Servo {
 /// 2³² divided by the golden ratio.
 const GOLDEN_SECTION: u32 = 0x9E37_79B9;
 
+/// Distances per entry of [`Servo::least`].
+const LEAST_BLOCK_CYLINDERS: u32 = 64;
+
 impl Servo {
     pub(crate) fn new(spec: &ServoSpec, cylinders: u32) -> Servo {
-        Servo {
+        let mut servo = Servo {
+            least: Vec::new(),
             revolution: revolution(spec.rpm).0 as u32,
             head_switch: spec.head_switch.0 as u32,
             write_settle: spec.write_settle.0,
@@ -59,7 +65,32 @@ impl Servo {
             lead: 0,
             lost_turns: (spec.lost_turns * (1u64 << 32) as f64).round() as u64,
             moved: 0,
+        };
+        servo.least = servo.least_travels();
+        servo
+    }
+
+    fn least_travels(&self) -> Vec<u32> {
+        let blocks = |table: &[u32], write| {
+            let times = table.chunks(LEAST_BLOCK_CYLINDERS as usize);
+            times.map(|block| self.settled(block.iter().copied().min().unwrap_or(0), write)).collect()
+        };
+        let (mut least, write): (Vec<u32>, Vec<u32>) =
+            (blocks(self.curve(false), false), blocks(self.curve(true), true));
+        let mut shortest = u32::MAX;
+        for (read, write) in least.iter_mut().zip(write).rev() {
+            shortest = shortest.min(*read).min(write);
+            *read = shortest;
         }
+        least
+    }
+
+    /// Returns a lower bound of [`travel`](Self::travel) over at least `distance` cylinders, which does not fall with the
+    /// distance.
+    #[inline]
+    pub(crate) fn least_travel(&self, distance: u32) -> u32 {
+        // On its own cylinder an access that continues another takes no time.
+        if distance == 0 { 0 } else { self.least[(distance / LEAST_BLOCK_CYLINDERS) as usize] }
     }
 
     pub(crate) fn revolution(&self) -> Nanos {

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
-use sakiyomi_drive::Drive;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_io::{AtomicFile, open_files_max, raise_open_files_max};
@@ -52,7 +51,7 @@ const SERVING_TIME_SLICE: Duration = Duration::from_micros(100);
 /// The storage to emulate.
 #[derive(Clone, Debug)]
 pub enum EmulatedStorage {
-    /// A hard disk.
+    /// A hard disk, or an array of them.
     Drive(Box<DriveSpec>),
     /// Storage whose access time does not depend on the place.
     Fixed(FixedSpec),
@@ -61,7 +60,7 @@ pub enum EmulatedStorage {
 impl EmulatedStorage {
     fn device(&self, seed: u64) -> Result<Box<dyn Device + Send>, Error> {
         Ok(match self {
-            EmulatedStorage::Drive(spec) => Box::new(Drive::new(spec)?),
+            EmulatedStorage::Drive(spec) => Box::new(sakiyomi_drive::Disk::new(spec)?),
             EmulatedStorage::Fixed(spec) => Box::new(Fixed::new(*spec, seed)),
         })
     }
@@ -70,6 +69,7 @@ impl EmulatedStorage {
     fn serves(&self) -> Serves {
         match self {
             EmulatedStorage::Fixed(spec) if spec.parallel > 1 => Serves::Several,
+            EmulatedStorage::Drive(spec) if spec.array.is_some() => Serves::Several,
             EmulatedStorage::Drive(_) | EmulatedStorage::Fixed(_) => Serves::OneByOne,
         }
     }
@@ -273,7 +273,7 @@ fn start_regulation(
         return Err(Error::Numbers);
     }
     let name = match &options.behind {
-        Some(EmulatedStorage::Drive(spec)) => spec.name.clone(),
+        Some(EmulatedStorage::Drive(spec)) => spec.title(),
         Some(EmulatedStorage::Fixed(_)) => "fixed".to_owned(),
         None => beside.as_ref().map_or("files".to_owned(), BackingDisk::disk),
     };

@@ -68,8 +68,9 @@ const SIGKILL_BIT: u64 = 1 << 8;
 pub fn is_killed(number: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
     // The signal is pending for the process alone once its last thread closes the files that it had open.
-    let is_pending = |line: &str| line.strip_prefix("SigPnd:\t").or_else(|| line.strip_prefix("ShdPnd:\t"));
-    let pending = status.lines().filter_map(is_pending);
+    let pending = ["SigPnd:\t", "ShdPnd:\t"]
+        .into_iter()
+        .flat_map(|name| status.lines().filter_map(move |line| line.strip_prefix(name)));
     pending.filter_map(|set| u64::from_str_radix(set, 16).ok()).any(|set| set & SIGKILL_BIT != 0)
 }
 

@@ -43,7 +43,7 @@ impl Workload {
         });
         let mut observation = Observation::new(CHUNK, Nanos::ZERO, drive.sector());
         let replay = Replay { pace: Pace::Closed { outstanding: 1 }, host_queue: HOST_QUEUE };
-        let host = replay.run::<TraceError>(&mut drive, arrivals, &mut observation)?;
+        let host = replay.run::<_, TraceError>(&mut drive, arrivals, &mut observation)?;
         let mut metrics = metrics(&observation.finish(&drive, host.end));
         metrics.insert("simulated_s".to_owned(), host.end.as_secs_f64());
         Ok(metrics)

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use sakiyomi_drive::fixed::Fixed;
-use sakiyomi_drive::{Drive, Usage};
+use sakiyomi_drive::{Disk, Simulated, Usage};
 use sakiyomi_model::{Device, Nanos};
 
 /// A device with usage statistics of its mechanism.
@@ -12,9 +12,9 @@ pub(crate) trait Storage: Device + fmt::Debug {
     fn usage(&self, now: Nanos) -> Option<Usage>;
 }
 
-impl Storage for Drive {
+impl Storage for Disk {
     fn usage(&self, now: Nanos) -> Option<Usage> {
-        Some(Drive::usage(self, now))
+        Some(Simulated::usage(self, now))
     }
 }
 

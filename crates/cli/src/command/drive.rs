@@ -13,7 +13,7 @@ use sakiyomi_drive::spec::{BUILTIN, DriveSpec, builtin, explain};
 use sakiyomi_model::Bytes;
 use serde::Serialize;
 
-use crate::args::{DriveArgs, HELP};
+use crate::args::{ArrayArg, DriveArgs, HELP};
 use crate::console::{Common, print_result, print_text};
 use crate::drive_file::FromDisksim;
 use crate::output::OutFile;
@@ -147,7 +147,8 @@ fn line(id: &'static str, spec: &DriveSpec) -> Line {
 
 impl Show {
     fn run(&self, common: &Common) -> Result<()> {
-        let spec = DriveArgs { drive: self.drive.clone(), set: self.set.clone() }.spec(common)?;
+        let spec = DriveArgs { drive: self.drive.clone(), set: self.set.clone(), array: ArrayArg::default() }
+            .spec(common)?;
         if common.json {
             return print_result("sakiyomi.drive/1", &spec);
         }

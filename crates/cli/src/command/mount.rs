@@ -16,7 +16,7 @@ use sakiyomi_mount::{
 };
 use sakiyomi_report::{Document, MountResult, Present, Reported, text};
 
-use crate::args::DriveArgs;
+use crate::args::{ArrayArg, DriveArgs};
 use crate::console::{Common, note, print_result, print_result_line, print_text, without_numbers};
 use crate::output::Overwrite;
 use crate::progress::{Interrupted, Progress, go_on};
@@ -77,6 +77,8 @@ pub(crate) struct Mount {
     /// Change a setting of the drive, such as cache.read_ahead.max=1MiB; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "drive")]
     set: Vec<String>,
+    #[command(flatten)]
+    array: ArrayArg,
     /// Speed relative to real time; 0.5 is half as fast
     #[arg(long, value_name = "X", default_value_t = 1.0, requires = "drive", allow_negative_numbers = true)]
     speed: f64,
@@ -202,12 +204,12 @@ impl Mount {
     fn behind(&self, drive: &str, common: &Common) -> Result<EmulatedStorage> {
         if drive == "fixed" || drive.starts_with("fixed:") {
             ensure!(
-                self.set.is_empty(),
-                "--set is for hard disks; write the figures of {drive} in --drive, such as fixed:latency=10ms"
+                self.set.is_empty() && !self.array.is_some(),
+                "--set and --array are for hard disks; write the figures of {drive} in --drive, such as fixed:latency=10ms"
             );
             return Ok(EmulatedStorage::Fixed(drive.parse()?));
         }
-        let drive = DriveArgs { drive: drive.to_owned(), set: self.set.clone() };
+        let drive = DriveArgs { drive: drive.to_owned(), set: self.set.clone(), array: self.array.clone() };
         Ok(EmulatedStorage::Drive(Box::new(drive.spec(common)?)))
     }
 

@@ -67,7 +67,7 @@ impl Sim {
         let simulated = simulate(&self.workload, &spec, self.chunk, logs.as_mut(), &mut progress)?;
         drop(progress);
         let settings = &self.workload.drive.set;
-        let result = sim_result(&simulated, &spec.name, settings, self.workload.warm_up, self.chunk);
+        let result = sim_result(&simulated, &spec.title(), settings, self.workload.warm_up, self.chunk);
         let run = simulation_run(begun.elapsed(), result.commands, Nanos(result.simulated_ns));
         let document = Document::new(run, result);
         if let Some(logs) = logs {

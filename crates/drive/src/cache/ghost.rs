@@ -51,6 +51,17 @@ impl Ghosts {
         if self.limit == 0 {
             return;
         }
+        self.clock += 1;
+        // The ring of a segment drops sectors in order, so most additions extend a range at its end.
+        if let Some((&from, range)) = self.ranges.range_mut(..=end).next_back()
+            && from <= start
+            && start <= range.0
+        {
+            *range = (range.0.max(end), self.clock);
+            self.order.push_back((from, self.clock));
+            self.forget();
+            return;
+        }
         let (mut start, mut end) = (start, end);
         while let Some((&from, &(to, _))) = self.ranges.range(..=end).next_back() {
             if to < start {
@@ -60,7 +71,6 @@ impl Ghosts {
             start = start.min(from);
             end = end.max(to);
         }
-        self.clock += 1;
         self.ranges.insert(start, (end, self.clock));
         self.order.push_back((start, self.clock));
         self.forget();

@@ -1,14 +1,21 @@
 //! Read segments: contiguous sector ranges, each a ring buffer in which new sectors replace the oldest.
 //!
-//! The bounds are in arrays of their own, because every command searches all of them; the rest of a segment is accessed
-//! only when the segment is used.
+//! A drive may have thousands of segments, and every command looks for one: [`Grid`] finds the segments at an address,
+//! [`Tournament`] the one to evict next, at a cost that does not depend on their number.
 
 use sakiyomi_model::Bytes;
 
 use super::Ghosts;
+use super::grid::Grid;
+use super::tournament::Tournament;
 use crate::spec::{CacheSpec, Consumed, Replacement, SegmentMode, WriteShare};
 
-/// Index of a segment in the buffer.
+/// Cells of the [`Grid`] per segment of equal size: few, so that a growing segment seldom touches another.
+const CELLS_PER_SEGMENT: u64 = 8;
+/// Least sectors per cell: smaller ones would only be passed more often.
+const CELL_SECTORS_MIN: u64 = 64;
+
+/// Index of a segment in the buffer, as long as it is not evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentId(pub(crate) usize);
 
@@ -18,6 +25,14 @@ pub(crate) struct Segments {
     start: Vec<u64>,
     end: Vec<u64>,
     meta: Vec<Meta>,
+    /// Segments in use. Of several that hold a sector the first one here serves it.
+    live: Vec<usize>,
+    /// Indices that are not in use.
+    free: Vec<usize>,
+    grid: Grid,
+    victims: Tournament,
+    /// Segments that an invalidation touches.
+    scratch: Vec<usize>,
     mode: SegmentMode,
     replacement: Replacement,
     consumed: Consumed,
@@ -34,6 +49,8 @@ pub(crate) struct Segments {
 #[derive(Clone, Copy, Debug, Default)]
 struct Meta {
     capacity: u64,
+    /// Index in [`Segments::live`].
+    place: usize,
     created: u64,
     used: u64,
     /// Time of the last sequential read; 0 if none.
@@ -54,15 +71,22 @@ impl Segments {
             WriteShare::Separate if spec.write.enabled => spec.write.limit,
             _ => Bytes::ZERO,
         };
+        let (pool, count) = (spec.size.saturating_sub(reserved).0 / sector.0, spec.segments.count);
+        let cell = pool / u64::from(count).max(1) / CELLS_PER_SEGMENT;
         Segments {
             start: Vec::new(),
             end: Vec::new(),
             meta: Vec::new(),
+            live: Vec::new(),
+            free: Vec::new(),
+            grid: Grid::new(cell.max(CELL_SECTORS_MIN)),
+            victims: Tournament::new(),
+            scratch: Vec::new(),
             mode: spec.segments.mode,
             replacement: spec.segments.replacement,
             consumed: spec.segments.consumed,
-            count: spec.segments.count as usize,
-            pool: spec.size.saturating_sub(reserved).0 / sector.0,
+            count: count as usize,
+            pool,
             taken: 0,
             allotted: 0,
             clock: 0,
@@ -90,8 +114,9 @@ impl Segments {
     /// Returns a segment that holds `sector`.
     #[inline]
     pub(crate) fn holding(&self, sector: u64) -> Option<SegmentId> {
-        let mut bounds = self.start.iter().zip(&self.end);
-        bounds.position(|(start, end)| *start <= sector && sector < *end).map(SegmentId)
+        let holds = |index: &usize| self.start[*index] <= sector && sector < self.end[*index];
+        let holding = self.grid.segments_at(self.grid.cell(sector)).filter(holds);
+        holding.min_by_key(|index| self.meta[*index].place).map(SegmentId)
     }
 
     /// Returns the segment whose content ends at `sector`, so that a read from there continues it; the most recently
@@ -102,13 +127,21 @@ impl Segments {
             let held = self.start[*index] < sector || (given_up > 0 && given_up == sector);
             self.end[*index] == sector && held
         };
-        (0..self.end.len()).filter(ends).max_by_key(|index| self.meta[*index].used).map(SegmentId)
+        let ending = self.grid.segments_at(self.grid.cell(sector)).filter(ends);
+        ending.max_by_key(|index| self.meta[*index].used).map(SegmentId)
     }
 
     /// Returns whether `sector` lies less than `window` sectors after the end of a non-empty segment.
     pub(crate) fn is_near(&self, sector: u64, window: u64) -> bool {
-        let mut bounds = self.start.iter().zip(&self.end);
-        bounds.any(|(start, end)| start < end && *end <= sector && sector - *end < window)
+        let near = |index: usize| {
+            let (start, end) = (self.start[index], self.end[index]);
+            start < end && end <= sector && sector - end < window
+        };
+        let cells = self.grid.cell(sector.saturating_sub(window))..=self.grid.cell(sector);
+        if cells.end() - cells.start() >= self.live.len() as u64 {
+            return self.live.iter().copied().any(near);
+        }
+        cells.into_iter().any(|cell| self.grid.segments_at(cell).any(near))
     }
 
     pub(crate) fn end(&self, id: SegmentId) -> u64 {
@@ -151,6 +184,7 @@ impl Segments {
             meta.given_up = to;
             self.keep_from(id, to, ghosts);
         }
+        self.rank(id);
     }
 
     /// Drops the sectors before `first` from a segment.
@@ -158,7 +192,7 @@ impl Segments {
         let first = first.min(self.end[id.0]);
         if first > self.start[id.0] {
             ghosts.add(self.start[id.0], first);
-            self.start[id.0] = first;
+            self.set_bounds(id, first, self.end[id.0]);
         }
     }
 
@@ -173,15 +207,13 @@ impl Segments {
         if capacity == 0 || capacity > room {
             return None;
         }
-        while self.allotted + capacity > room || self.start.len() >= self.count {
+        while self.allotted + capacity > room || self.live.len() >= self.count {
             self.evict(self.victim()?, ghosts);
         }
         self.clock += 1;
-        self.start.push(sector);
-        self.end.push(sector);
-        self.allotted += capacity;
-        self.meta.push(Meta {
+        let meta = Meta {
             capacity,
+            place: self.live.len(),
             created: self.clock,
             used: self.clock,
             used_in_sequence: 0,
@@ -189,13 +221,25 @@ impl Segments {
             sequence: 0,
             last_read: 0,
             given_up: 0,
-        });
-        Some(SegmentId(self.start.len() - 1))
+        };
+        let index = self.free.pop().unwrap_or(self.start.len());
+        if index == self.start.len() {
+            self.start.push(sector);
+            self.end.push(sector);
+            self.meta.push(meta);
+        } else {
+            (self.start[index], self.end[index], self.meta[index]) = (sector, sector, meta);
+        }
+        self.live.push(index);
+        self.allotted += capacity;
+        self.grid.insert(index, sector, sector);
+        self.rank(SegmentId(index));
+        Some(SegmentId(index))
     }
 
     /// Extends the content to `end`; sectors beyond the capacity leave at the front.
     pub(crate) fn grow(&mut self, id: SegmentId, end: u64, ghosts: &mut Ghosts) {
-        self.end[id.0] = end;
+        self.set_bounds(id, self.start[id.0], end);
         let Meta { capacity, given_up, .. } = self.meta[id.0];
         self.keep_from(id, end.saturating_sub(capacity).max(given_up), ghosts);
     }
@@ -205,72 +249,85 @@ impl Segments {
     pub(crate) fn grow_front(&mut self, id: SegmentId, start: u64) {
         let Meta { capacity, given_up, .. } = self.meta[id.0];
         let least = self.end[id.0].saturating_sub(capacity).max(given_up);
-        self.start[id.0] = self.start[id.0].min(start.max(least));
+        self.set_bounds(id, self.start[id.0].min(start.max(least)), self.end[id.0]);
     }
 
-    /// Reserves `sectors` of the pool for dirty data, and evicts segments until the rest fits. `keep` is not evicted;
-    /// returns its new index.
-    pub(crate) fn yield_room(
-        &mut self,
-        sectors: u64,
-        keep: Option<SegmentId>,
-        ghosts: &mut Ghosts,
-    ) -> Option<SegmentId> {
+    /// Reserves `sectors` of the pool for dirty data, and evicts segments other than `keep` until the rest fits.
+    pub(crate) fn yield_room(&mut self, sectors: u64, keep: Option<SegmentId>, ghosts: &mut Ghosts) {
         self.taken = sectors;
         let room = self.pool - self.taken.min(self.pool);
-        let mut keep = keep;
         while self.allotted > room {
-            let Some(victim) = self.victim_but(keep) else { break };
-            let last = SegmentId(self.start.len() - 1);
+            let victim = match keep {
+                Some(keep) => self.victims.least_but(keep.0).map(SegmentId),
+                None => self.victim(),
+            };
+            let Some(victim) = victim else { break };
             self.evict(victim, ghosts);
-            keep = keep.map(|id| if id == last { victim } else { id });
         }
-        keep
     }
 
     /// Invalidates sectors `start..end`: each segment keeps the longer of its parts before and after them.
     pub(crate) fn invalidate(&mut self, start: u64, end: u64) {
-        for (own_start, own_end) in self.start.iter_mut().zip(&mut self.end) {
-            if *own_start < end && start < *own_end {
-                let (before, after) = (start.saturating_sub(*own_start), own_end.saturating_sub(end));
-                if before >= after {
-                    *own_end = *own_start + before;
+        let cells = self.grid.cell(start)..=self.grid.cell(end);
+        let mut touched = std::mem::take(&mut self.scratch);
+        if cells.end() - cells.start() >= self.live.len() as u64 {
+            touched.extend_from_slice(&self.live);
+        } else {
+            touched.extend(cells.flat_map(|cell| self.grid.segments_at(cell)));
+        }
+        for index in touched.drain(..) {
+            let (own_start, own_end) = (self.start[index], self.end[index]);
+            if own_start < end && start < own_end {
+                let (before, after) = (start.saturating_sub(own_start), own_end.saturating_sub(end));
+                let kept = if before >= after {
+                    (own_start, own_start + before)
                 } else {
-                    *own_start = *own_end - after;
-                }
+                    (own_end - after, own_end)
+                };
+                self.set_bounds(SegmentId(index), kept.0, kept.1);
             }
         }
+        self.scratch = touched;
     }
 
-    fn victim(&self) -> Option<SegmentId> {
-        self.victim_but(None)
+    #[inline]
+    fn set_bounds(&mut self, id: SegmentId, start: u64, end: u64) {
+        self.grid.move_bounds(id.0, (self.start[id.0], self.end[id.0]), (start, end));
+        (self.start[id.0], self.end[id.0]) = (start, end);
+        self.rank(id);
     }
 
     /// Returns the segment to evict next: an empty one if there is one, else by the replacement policy.
-    fn victim_but(&self, keep: Option<SegmentId>) -> Option<SegmentId> {
-        let candidates = (0..self.start.len()).filter(|index| Some(SegmentId(*index)) != keep);
-        let rank = |index: &usize| {
-            let (meta, empty) = (&self.meta[*index], self.start[*index] == self.end[*index]);
-            let order = match self.replacement {
-                Replacement::Lru => (0, meta.used),
-                Replacement::Fifo => (0, meta.created),
-                Replacement::ConsumedFirst => {
-                    (u64::from(!empty && meta.expected != self.end[*index]), meta.used)
-                }
-                Replacement::LeastRecentlySequential => (meta.used_in_sequence, meta.used),
-            };
-            (!empty, order)
-        };
-        candidates.min_by_key(rank).map(SegmentId)
+    fn victim(&self) -> Option<SegmentId> {
+        self.victims.least().map(SegmentId)
     }
 
-    /// Removes a segment; the last one takes its index.
+    /// Sets the order in which a segment is evicted: no two segments were used or created at the same time.
+    fn rank(&mut self, id: SegmentId) {
+        let (meta, empty) = (&self.meta[id.0], self.start[id.0] == self.end[id.0]);
+        let (first, second) = match self.replacement {
+            Replacement::Lru => (0, meta.used),
+            Replacement::Fifo => (0, meta.created),
+            Replacement::ConsumedFirst => (u64::from(!empty && meta.expected != self.end[id.0]), meta.used),
+            Replacement::LeastRecentlySequential => (meta.used_in_sequence, meta.used),
+        };
+        // Times are counts of uses, far below 2⁶³.
+        let filled = u128::from(!empty) << 126;
+        self.victims.set(id.0, filled | u128::from(first) << 63 | u128::from(second));
+    }
+
     fn evict(&mut self, id: SegmentId, ghosts: &mut Ghosts) {
-        ghosts.add(self.start[id.0], self.end[id.0]);
-        self.allotted -= self.meta[id.0].capacity;
-        self.start.swap_remove(id.0);
-        self.end.swap_remove(id.0);
-        self.meta.swap_remove(id.0);
+        let (start, end) = (self.start[id.0], self.end[id.0]);
+        ghosts.add(start, end);
+        let Meta { capacity, place, .. } = self.meta[id.0];
+        self.allotted -= capacity;
+        self.grid.remove(id.0, start, end);
+        self.victims.remove(id.0);
+        self.live.swap_remove(place);
+        if let Some(moved) = self.live.get(place) {
+            self.meta[*moved].place = place;
+        }
+        self.free.push(id.0);
     }
 }
 

@@ -1,12 +1,12 @@
 //! Reads: cache hits, reads that join the current access, misses; and read-ahead.
 
-use sakiyomi_model::{Class, Extent, Lba, Nanos, ReadClass, RequestId, Sectors};
+use sakiyomi_model::{Class, Device, Extent, Lba, Nanos, ReadClass, RequestId, Sectors};
 
 use super::{Drive, Media, Occurrence};
 use crate::cache::SegmentId;
 use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
 use crate::media::{Access, Mechanism, Plan, Positioning, Supply};
-use crate::queue::{View, Waiting, Work};
+use crate::queue::{Ticket, View, Waiting, Work};
 use crate::servo::Target;
 use crate::spec::{Consumed, ReadAheadMode};
 
@@ -42,7 +42,7 @@ impl Drive {
         }
         let overhead = self.interface.overhead.read_miss.after(command.before);
         self.commands[slot].breakdown.overhead = overhead;
-        if self.join(slot, missing, self.waiting.len()) {
+        if self.join(slot, missing, None) {
             return;
         }
         let run = self.geometry.run(Lba(missing), 1);
@@ -55,6 +55,7 @@ impl Drive {
             end: command.end(),
             target: Target::from(&run),
             write: false,
+            ticket: Ticket::NONE,
         });
         self.announce(ready, Occurrence::Ready);
     }
@@ -108,16 +109,16 @@ impl Drive {
         }
     }
 
-    /// Joins a read to the current access if that reaches its first missing sector anyway, unless one of the first
-    /// `older` waiting commands has precedence.
-    fn join(&mut self, slot: usize, missing: u64, older: usize) -> bool {
+    /// Joins a read to the current access if that reaches its first missing sector anyway, unless a waiting command that
+    /// arrived before `ticket` (`None`: any) has precedence.
+    fn join(&mut self, slot: usize, missing: u64, ticket: Option<Ticket>) -> bool {
         let Media::Read(access) = &self.media else { return false };
         let progress = access.plan.progress(&self.servo, self.now).max(access.first);
         if missing < progress || missing > access.goal || self.must_leave() {
             return false;
         }
         let view = View { now: access.end, arm: access.plan.arm_at(access.goal), servo: &self.servo };
-        let older = &self.waiting[..older.min(self.window)];
+        let older = self.waiting.older(ticket);
         if !self.chooser.continues_transfer(self.commands[slot].submitted, older, view) {
             return false;
         }
@@ -277,7 +278,7 @@ impl Drive {
         let keeps = self.cache.segments.consumed == Consumed::Keep;
         let room = if keeps { self.segments.room_ahead(segment) } else { capacity };
         let most = end + self.sectors(spec.max.0).min(room);
-        reach.min(most).min(self.geometry.capacity().0).max(end)
+        reach.min(most).min(self.capacity().0).max(end)
     }
 
     /// Sets where the current read stops: at its limit, or as early as allowed if other work waits.
@@ -302,27 +303,24 @@ impl Drive {
 
     /// Joins the waiting reads that the current access will reach; those fully cached by now are served as hits.
     pub(super) fn join_waiting(&mut self) {
-        let mut index = 0;
-        while index < self.waiting.len() {
-            let Media::Read(access) = &self.media else { return };
-            let waiting = self.waiting[index];
+        let mut from = None;
+        while let Media::Read(access) = &self.media {
+            let (passes, now) = (access.first..access.goal.saturating_add(1), self.now);
+            let next = self.waiting.first_read(from, passes, |waiting| waiting.ready <= now);
+            let Some((ticket, waiting)) = next else { return };
             let Work::Command(slot) = waiting.work else { return };
-            let passes = !waiting.write && (access.first..=access.goal).contains(&waiting.lba);
-            if passes && waiting.ready <= self.now {
-                self.waiting.remove(index);
-                let command = self.commands[slot];
-                let missing = self.cached_until(command.start(), command.end());
-                let comes = missing < command.end() && self.join(slot, missing, index);
-                if missing == command.end() {
-                    self.serve_from_cache(slot);
-                }
-                if comes || missing == command.end() {
-                    index = 0;
-                    continue;
-                }
-                self.waiting.insert(index, waiting);
+            self.waiting.remove(ticket);
+            let command = self.commands[slot];
+            let missing = self.cached_until(command.start(), command.end());
+            if missing == command.end() {
+                self.serve_from_cache(slot);
+                from = None;
+            } else if self.join(slot, missing, Some(ticket)) {
+                from = None;
+            } else {
+                self.waiting.restore(ticket, waiting);
+                from = Some(ticket.next());
             }
-            index += 1;
         }
     }
 
@@ -379,24 +377,19 @@ impl Drive {
     /// After `first..end` has been read: serves the waiting reads that are now hits, and moves the start of partial
     /// ones.
     fn serve_waiting_hits(&mut self, first: u64, end: u64) {
-        let mut index = 0;
-        while index < self.waiting.len() {
-            let Waiting { work, lba, write, .. } = self.waiting[index];
-            if let Work::Command(slot) = work
-                && !write
-                && (first..end).contains(&lba)
-            {
-                let command = self.commands[slot];
-                let missing = self.cached_until(command.start(), command.end());
-                if missing == command.end() {
-                    self.waiting.remove(index);
-                    self.serve_from_cache(slot);
-                    continue;
-                }
-                let waiting = &mut self.waiting[index];
-                (waiting.lba, waiting.target) = (missing, Target::from(&self.geometry.run(Lba(missing), 1)));
+        let mut from = None;
+        while let Some((ticket, waiting)) = self.waiting.first_read(from, first..end, |_| true) {
+            from = Some(ticket.next());
+            let Work::Command(slot) = waiting.work else { continue };
+            let command = self.commands[slot];
+            let missing = self.cached_until(command.start(), command.end());
+            if missing == command.end() {
+                self.waiting.remove(ticket);
+                self.serve_from_cache(slot);
+            } else {
+                let target = Target::from(&self.geometry.run(Lba(missing), 1));
+                self.waiting.set_start(ticket, missing, target);
             }
-            index += 1;
         }
     }
 
@@ -421,10 +414,7 @@ impl Drive {
     pub(super) fn invalidate_reads(&mut self, extent: Extent) {
         self.note_progress();
         let (start, end) = (extent.start.0, extent.end().0);
-        let filled_until = |drive: &mut Drive| {
-            let segment = *drive.filling()?;
-            segment.map(|segment| drive.segments.end(segment))
-        };
+        let filled_until = |drive: &Drive| drive.filling().map(|segment| drive.segments.end(segment));
         let before = filled_until(self);
         self.segments.invalidate(start, end);
         let torn = filled_until(self) != before;
@@ -440,9 +430,9 @@ impl Drive {
     }
 
     /// Returns the segment that the current access fills.
-    pub(super) fn filling(&mut self) -> Option<&mut Option<SegmentId>> {
-        match &mut self.media {
-            Media::Read(access) => Some(&mut access.segment),
+    pub(super) fn filling(&self) -> Option<SegmentId> {
+        match &self.media {
+            Media::Read(access) => access.segment,
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Choice of the mechanism's next access, at every end of an access and when work arrives while the arm is idle.
 //!
-//! In order of precedence: overdue dirty data, at every other choice; dirty data that a flush waits for; then, by the
+//! In order of precedence: cleaning of shingled bands, if a write would find no room; overdue dirty data, at every other choice; dirty data that a flush waits for; then, by the
 //! queue's policy, the waiting commands together with dirty data if the cache is above the high watermark or a write
 //! waits for space; last, after the idle delay, the remaining dirty data.
 //!
@@ -12,14 +12,12 @@ use sakiyomi_model::{Lba, Nanos, Op};
 
 use super::{Drive, Media};
 use crate::cache::DestageCandidate;
-use crate::queue::{View, Waiting, Work};
+use crate::queue::{Candidates, Ticket, View, Waiting, Work};
 
 impl Drive {
     /// Returns whether work other than read-ahead is ready for the mechanism.
     pub(super) fn work_waits(&mut self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.ready <= self.now)
-            || self.must_destage()
-            || self.writes.is_draining()
+        self.waiting.any_ready(self.now) || self.must_destage() || self.writes.is_draining()
     }
 
     /// Handles new work: joins it to the current read or cuts that short, or starts an idle mechanism.
@@ -31,7 +29,7 @@ impl Drive {
                 self.retarget();
             }
             Media::Idle => self.start_next(),
-            Media::Write(_) => {}
+            Media::Write(_) | Media::Clean(_) => {}
         }
     }
 
@@ -43,6 +41,7 @@ impl Drive {
                 Work::Command(slot) if self.commands[slot].request.op == Op::Write => self.begin_write(slot),
                 Work::Command(slot) => self.begin_read(slot),
                 Work::Destage(start) => self.begin_destage(start),
+                Work::Clean => self.begin_clean(),
             }
         }
     }
@@ -58,6 +57,9 @@ impl Drive {
     }
 
     fn choose(&mut self) -> Option<Work> {
+        if let Some(clean) = self.must_clean() {
+            return Some(clean);
+        }
         // If all data is permanently overdue, every other access is left to commands.
         self.old_went_first = self.holds_old_data() && !self.old_went_first;
         if self.old_went_first {
@@ -69,7 +71,10 @@ impl Drive {
         }
         let for_room = !self.stalled.is_empty() || self.writes.is_draining();
         let destage = if for_room { self.nearest_dirty(|_| true) } else { None };
-        self.by_policy(destage).or_else(|| self.nearest_old()).or_else(|| self.when_quiet())
+        self.by_policy(destage)
+            .or_else(|| self.nearest_old())
+            .or_else(|| self.when_quiet())
+            .or_else(|| self.clean_when_quiet())
     }
 
     /// Returns whether dirty data must be written before or along with waiting commands, apart from the watermark.
@@ -82,7 +87,7 @@ impl Drive {
     /// stream of such reads would starve it.
     pub(super) fn must_leave(&self) -> bool {
         let stalled = self.stalled.front().map(|slot| self.commands[*slot].submitted);
-        let mut waits_since = self.waiting.iter().map(|waiting| waiting.since).chain(stalled);
+        let mut waits_since = self.waiting.oldest_since().into_iter().chain(stalled);
         !self.flushes.is_empty()
             || self.holds_old_data()
             || waits_since.any(|since| self.chooser.is_overdue(since, self.now))
@@ -112,21 +117,12 @@ impl Drive {
     /// Chooses among the waiting commands and `destage`; a chosen command is removed from the queue.
     fn by_policy(&mut self, destage: Option<Waiting>) -> Option<Work> {
         let view = View { now: self.now, arm: self.arm, servo: &self.servo };
-        let seen = self.waiting.len().min(self.window);
-        let index = match destage {
-            None => self.chooser.choose(&self.waiting[..seen], view)?,
-            Some(destage) => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(&self.waiting[..seen]);
-                self.scratch.push(destage);
-                let index = self.chooser.choose(&self.scratch, view)?;
-                if index == seen {
-                    return Some(destage.work);
-                }
-                index
-            }
-        };
-        Some(self.waiting.remove(index).work)
+        let candidates = Candidates { queue: &self.waiting, destage: destage.as_ref() };
+        let &Waiting { work, ticket, .. } = self.chooser.choose(candidates, view)?;
+        if ticket != Ticket::NONE {
+            self.waiting.remove(ticket);
+        }
+        Some(work)
     }
 
     /// Returns the dirty range with the shortest positioning time among the oldest ones, as long as they are `due`.
@@ -145,6 +141,7 @@ impl Drive {
             end: dirty.start,
             target: dirty.target,
             write: true,
+            ticket: Ticket::NONE,
         }));
         let view = View { now: self.now, arm: self.arm, servo: &self.servo };
         let index = self.destage_chooser.choose(&self.scratch, view)?;

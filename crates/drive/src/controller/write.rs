@@ -6,7 +6,7 @@ use super::{Drive, Media, Occurrence};
 use crate::geometry::Geometry;
 use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
 use crate::media::{Access, Arrival, Mechanism, Plan, Positioning, Supply};
-use crate::queue::{Waiting, Work};
+use crate::queue::{Ticket, Waiting, Work};
 use crate::servo::Target;
 use crate::spec::{WriteOnCached, WriteShare};
 
@@ -20,6 +20,8 @@ pub(super) struct WriteAccess {
     first: u64,
     last: u64,
     plan: Plan,
+    /// First sector after the place on the medium, which is in the media cache if there is one.
+    written_until: u64,
     pub(super) end: Nanos,
 }
 
@@ -37,6 +39,11 @@ fn place(geometry: &Geometry) -> impl Fn(u64) -> Target + '_ {
 impl Drive {
     pub(super) fn arrive_write(&mut self, slot: usize) {
         let command = self.commands[slot];
+        let destage = self.cache.write.destage_max.0 / self.geometry.sector().0;
+        if let Some(cache) = &mut self.media_cache {
+            let sectors = command.request.extent.sectors.0;
+            cache.expect(if self.cache.write.enabled { destage.max(sectors) } else { sectors });
+        }
         if self.cache.write.on_cached == WriteOnCached::Invalidate {
             self.invalidate_reads(command.request.extent);
         }
@@ -73,11 +80,8 @@ impl Drive {
         if self.cache.write.share != WriteShare::Shared {
             return;
         }
-        let filling = self.filling().and_then(|segment| *segment);
-        let kept = self.segments.yield_room(self.writes.sectors(), filling, &mut self.ghosts);
-        if let Some(segment) = self.filling() {
-            *segment = kept;
-        }
+        let filling = self.filling();
+        self.segments.yield_room(self.writes.sectors(), filling, &mut self.ghosts);
     }
 
     /// Queues a write that finishes only when it is on the medium. Until then the data it overwrites stays dirty,
@@ -97,7 +101,16 @@ impl Drive {
         command.data_from = received;
         let (since, lba, end) = (self.now, command.start(), command.end());
         let target = place(&self.geometry)(lba);
-        self.waiting.push(Waiting { work: Work::Command(slot), since, ready, lba, end, target, write: true });
+        self.waiting.push(Waiting {
+            work: Work::Command(slot),
+            since,
+            ready,
+            lba,
+            end,
+            target,
+            write: true,
+            ticket: Ticket::NONE,
+        });
         self.announce(ready, Occurrence::Ready);
     }
 
@@ -140,23 +153,36 @@ impl Drive {
     }
 
     fn write_access(&mut self, work: Work, first: u64, last: u64, supply: Supply) -> WriteAccess {
-        let lost = self.lost(first);
+        let from = self.place_of_write(first, last);
+        let until = from + (last - first);
+        let supply = supply.moved(first, from);
+        // In the log, writes are padded to whole physical sectors.
+        let lost = self.lost(from) + if from == first { self.rewriting(first, last) } else { Nanos::ZERO };
         let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
         let mut plan = Plan::default();
-        let access =
-            Access { lba: first, wanted: last - first, write: true, supply, on_arrival: false, lost };
+        let access = Access { lba: from, wanted: last - first, write: true, supply, on_arrival: false, lost };
         let positioning = plan.begin(mechanism, &mut self.ledger, self.now, self.arm, access);
-        plan.cover(mechanism, &mut self.ledger, last);
+        plan.cover(mechanism, &mut self.ledger, until);
         self.ledger.seeks.write += 1;
-        let end = plan.time_at(&self.servo, last);
-        let distance = plan.arm_at(first + 1).cylinder.abs_diff(self.arm.cylinder);
-        WriteAccess { work, begun: self.now, positioning, distance, first, last, plan, end }
+        let end = plan.time_at(&self.servo, until);
+        let distance = plan.arm_at(from + 1).cylinder.abs_diff(self.arm.cylinder);
+        WriteAccess {
+            work,
+            begun: self.now,
+            positioning,
+            distance,
+            first,
+            last,
+            plan,
+            written_until: until,
+            end,
+        }
     }
 
     pub(super) fn end_write(&mut self, access: WriteAccess) {
         self.ledger.cut(self.now);
         self.ledger.settle(self.now);
-        self.arm = access.plan.arm_at(access.last);
+        self.arm = access.plan.arm_at(access.written_until);
         self.log_write(&access);
         match access.work {
             Work::Command(slot) => {
@@ -169,7 +195,7 @@ impl Drive {
                 self.commands[slot].breakdown.overhead += completion;
                 self.announce(self.now + completion, Occurrence::Finished(slot));
             }
-            Work::Destage(_) => self.destaged(access.first, access.last),
+            Work::Destage(_) | Work::Clean => self.destaged(access.first, access.last),
         }
     }
 
@@ -219,7 +245,7 @@ impl Drive {
         }
         let (cause, request) = match access.work {
             Work::Command(slot) => (DiskCause::Write, Some(self.commands[slot].request.id)),
-            Work::Destage(_) => (DiskCause::Destage, None),
+            Work::Destage(_) | Work::Clean => (DiskCause::Destage, None),
         };
         let event = DiskEvent {
             start: access.begun,

@@ -13,6 +13,16 @@ pub(crate) struct Supply {
     pub(crate) arrivals: Vec<Arrival>,
 }
 
+impl Supply {
+    /// Returns the supply of data that is written from `to` on instead of `from`.
+    pub(crate) fn moved(mut self, from: u64, to: u64) -> Supply {
+        for arrival in self.arrivals.iter_mut().filter(|_| from != to) {
+            (arrival.start, arrival.end) = (arrival.start.max(from) - from + to, arrival.end - from + to);
+        }
+        self
+    }
+}
+
 /// Consecutive sectors arriving from the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {

@@ -1,6 +1,6 @@
 //! LOOK and C-LOOK: sweeps over the cylinders.
 
-use super::{View, Waiting, goes_on, least};
+use super::{Candidates, View, Waiting, least};
 
 /// The direction of a sweep.
 #[derive(Clone, Debug)]
@@ -14,18 +14,24 @@ impl Elevator {
         Elevator { both_ways, inwards: true }
     }
 
-    pub(super) fn choose(&mut self, waiting: &[Waiting], view: View<'_>, preference: u64) -> Option<usize> {
+    pub(super) fn choose<'a>(
+        &mut self,
+        candidates: Candidates<'a>,
+        view: View<'_>,
+        preference: u64,
+    ) -> Option<&'a Waiting> {
         // A sweep does not compare times, so any positive preference puts all reads before all writes.
-        let reads_first = preference > 0 && waiting.iter().any(|w| !w.write && w.ready <= view.now);
+        let ready = |w: &Waiting| w.ready <= view.now;
+        let reads_first = preference > 0 && candidates.iter().any(|w| !w.write && ready(w));
         let counts =
-            |w: &Waiting| w.ready <= view.now && !(reads_first && w.write) && !goes_on(w, waiting, view.now);
+            |w: &Waiting| ready(w) && !(reads_first && w.write) && !candidates.continues(w, view.now);
         // The sweep does not reverse if there is nothing to choose from.
-        let mut counted = waiting.iter().filter(|w| counts(w)).peekable();
+        let mut counted = candidates.iter().filter(|w| counts(w)).peekable();
         if self.both_ways && counted.peek().is_some() && !counted.any(|w| self.is_ahead(w, view)) {
             self.inwards = !self.inwards;
         }
         let (inwards, own) = (self.inwards, i64::from(view.arm.cylinder));
-        least(waiting, view, 0, |candidate| {
+        least(candidates, view, 0, |candidate| {
             let cylinder = i64::from(candidate.target.cylinder);
             let ahead = if inwards { cylinder - own } else { own - cylinder };
             // Cylinders behind the arm follow those ahead of it; with C-LOOK from the far end.

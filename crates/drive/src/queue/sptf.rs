@@ -1,9 +1,12 @@
 //! Shortest positioning time first (SPTF, SATF; called RPO by drive makers), with aging (ASPTF, Jacobson & Wilkes
 //! 1991).
+//!
+//! Commands are considered from the arm's cylinder outwards, until the seek alone would take longer than the best one
+//! found: of 256 queued commands about a tenth are looked at.
 
 use sakiyomi_model::Nanos;
 
-use super::{View, Waiting, least};
+use super::{Candidates, View, Waiting};
 use crate::spec::QueueSpec;
 
 /// SPTF with its weights.
@@ -18,14 +21,58 @@ impl Sptf {
         Sptf { age_weight: spec.age_weight, margin: spec.rpo_margin.0 as u32 }
     }
 
-    pub(super) fn choose(&self, waiting: &[Waiting], view: View<'_>, preference: u64) -> Option<usize> {
-        let phase = view.servo.phase(view.now);
-        if self.age_weight == 0.0 {
-            return least(waiting, view, preference, |candidate| self.positioning(candidate, phase, view));
+    pub(super) fn choose<'a>(
+        &self,
+        candidates: Candidates<'a>,
+        view: View<'_>,
+        preference: u64,
+    ) -> Option<&'a Waiting> {
+        let best = self.nearest(candidates, view, preference, |_| true)?;
+        // As in [`least`](super::least): the head reaches a command that continues another one after that.
+        if !candidates.continues(best, view.now) {
+            return Some(best);
         }
-        least(waiting, view, preference, |candidate| {
-            self.positioning(candidate, phase, view) - self.age(candidate.since, view.now)
-        })
+        self.nearest(candidates, view, preference, |candidate| !candidates.continues(candidate, view.now))
+    }
+
+    /// Returns the ready candidate that satisfies `counts` with the lowest cost, the earlier one of equals.
+    fn nearest<'a>(
+        &self,
+        candidates: Candidates<'a>,
+        view: View<'_>,
+        preference: u64,
+        counts: impl Fn(&Waiting) -> bool,
+    ) -> Option<&'a Waiting> {
+        let phase = view.servo.phase(view.now);
+        let oldest = candidates.queue.oldest_since().unwrap_or(view.now);
+        let most_credit = preference as i64 + self.age(oldest, view.now);
+        let cost = |candidate: &Waiting| {
+            let credit = self.age(candidate.since, view.now) + candidate.read_bonus(preference);
+            (self.positioning(candidate, phase, view) - credit, candidate.ticket)
+        };
+        let eligible = |candidate: &&Waiting| candidate.ready <= view.now && counts(candidate);
+        let mut best = candidates.destage.filter(eligible).map(|destage| (cost(destage), destage));
+        for (distance, candidate) in candidates.queue.outward(view.arm.cylinder) {
+            let bound = i64::from(view.servo.least_travel(distance)) - most_credit;
+            if best.is_some_and(|((best, _), _)| bound > best) {
+                break;
+            }
+            if candidate.ready > view.now {
+                continue;
+            }
+            let cost = cost(candidate);
+            if best.is_none_or(|(best, _)| cost < best) && counts(candidate) {
+                best = Some((cost, candidate));
+            }
+        }
+        best.map(|(_, candidate)| candidate)
+    }
+
+    /// Returns the index of the command with the shortest positioning time, the earlier one of equals.
+    pub(super) fn choose_any(&self, waiting: &[Waiting], view: View<'_>) -> Option<usize> {
+        let phase = view.servo.phase(view.now);
+        let costs = waiting.iter().map(|candidate| self.positioning(candidate, phase, view));
+        costs.enumerate().min_by_key(|(_, cost)| *cost).map(|(index, _)| index)
     }
 
     /// Returns whether continuing the transfer with a read precedes all `older` commands. It needs no positioning, so

@@ -34,6 +34,7 @@ pub const BUILTIN: &[Builtin] = drives![
     "scorpio-wd1200bevs",
     "deskstar-p7k500",
     "scorpio-wd10tpvx",
+    "archive-st5000as0011",
     "barracuda-st2000dm006",
     "nearline-18tb",
 ];

@@ -101,7 +101,22 @@ impl DriveSpec {
         self.check_remaps(&check)?;
         self.check_queue(&check)?;
         self.check_cache(&check)?;
-        self.check_interface(&check)
+        self.check_interface(&check)?;
+        self.check_smr(&check)?;
+        let fault = self.array.as_ref().and_then(|array| array.fault(self.geometry.sector));
+        fault.map_or(Ok(()), |(key, problem)| check.that(false, key, || problem))
+    }
+
+    fn check_smr(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let Some(smr) = &self.smr else { return Ok(()) };
+        let sector = self.geometry.sector.0;
+        let half = Geometry::new(&self.geometry, &self.servo).capacity().0 * sector / 2;
+        let sizes = [("smr.band", smr.band), ("smr.media_cache", smr.media_cache)];
+        sizes.into_iter().try_for_each(|(key, size)| {
+            check.that(size.0 >= sector && size.0 <= half && size.0.is_multiple_of(sector), key, || {
+                format!("{size}; expected whole sectors, up to half the drive's {}", Bytes(2 * half))
+            })
+        })
     }
 
     fn check_servo(&self, check: &Check<'_>) -> Result<(), SpecError> {
@@ -370,6 +385,11 @@ fn check_geometry(check: &Check<'_>, geometry: &GeometrySpec) -> Result<(), Spec
     let sector = geometry.sector.0;
     check.that(sector.is_power_of_two() && (256..=4096).contains(&sector), "geometry.sector", || {
         format!("{sector} bytes; expected 256, 512, 1024, 2048 or 4096")
+    })?;
+    let physical = geometry.physical_sector.unwrap_or(geometry.sector);
+    let fits = physical.0.is_power_of_two() && (sector..=64 << 10).contains(&physical.0);
+    check.that(fits, "geometry.physical_sector", || {
+        format!("{physical}; expected a power of two, from the {} of a sector to 64KiB", geometry.sector)
     })?;
     check.that((1..=MAX_HEADS).contains(&geometry.heads), "geometry.heads", || {
         format!("{} heads; expected 1 to {MAX_HEADS}", geometry.heads)

@@ -56,7 +56,7 @@ impl DriveSpec {
             Some((text, origin)) => Some((syntax::parse(text).map_err(in_file(origin))?, origin)),
             None => (!file.topologies.is_empty()).then_some((file, origin)),
         };
-        let name = disk.name.clone().unwrap_or_default();
+        let name = disk.name.clone().unwrap_or_else(|| stem(&disk_origin).to_owned());
 
         let fields = DiskFields::read(&disk, &mut warnings).map_err(in_file(&disk_origin))?;
         let (model, model_origin) = sources.block(&fields.model.value, &disk_origin)?;
@@ -82,7 +82,7 @@ impl DriveSpec {
         let interface =
             interface::interface(&fields, path.as_ref(), &mut warnings).map_err(in_file(&disk_origin))?;
 
-        let mut spec = DriveSpec { name, geometry, servo, queue, cache, interface };
+        let mut spec = DriveSpec { name, geometry, servo, queue, cache, interface, smr: None, array: None };
         spec.check().map_err(|error| match error {
             SpecError::Impossible { key, problem, .. } => {
                 SpecError::Impossible { drive: origin.to_owned(), key, problem }
@@ -94,7 +94,13 @@ impl DriveSpec {
     }
 }
 
-/// Sets the number of addressable sectors, which may not exceed what the zones hold.
+/// Returns the name of a file without its directory and ending.
+fn stem(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split_once('.').map_or(name, |(stem, _)| stem)
+}
+
+/// Sets the number of addressable sectors: the block count, or what the zones hold if that is less.
 fn limit(
     spec: &mut DriveSpec,
     offered: &FieldValue<u64>,
@@ -102,17 +108,20 @@ fn limit(
     warnings: &mut Vec<String>,
 ) -> Result<(), Fault> {
     let held = Geometry::new(&spec.geometry, &spec.servo).capacity().0;
-    if offered.value > held || offered.value == 0 {
-        let advice = "correct it, or the zones and their spares";
-        return Err(offered.fault(format!("{} sectors, but the zones hold {held}; {advice}", offered.value)));
+    if offered.value == 0 {
+        return Err(offered.fault("0 sectors; a drive has at least one"));
     }
-    let beyond = held - offered.value;
+    if offered.value > held {
+        warnings.push(offered.warning(format!("the zones hold {held}; the drive has as many sectors")));
+    }
+    let count = offered.value.min(held);
+    let beyond = held - count;
     if beyond > 0 && layout.sparing.value != geometry::DISK_SPARING_SCHEME {
         warnings.push(offered.warning(format!(
             "the zones hold {beyond} more sectors; these are at the end of the drive and have no address"
         )));
     }
-    spec.geometry.sectors = Some(offered.value);
+    spec.geometry.sectors = Some(count);
     Ok(())
 }
 

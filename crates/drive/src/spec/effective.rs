@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use sakiyomi_model::{Bytes, Nanos};
 
 use super::{
-    Consumed, DriveSpec, Overhead, OverheadSpec, QueuePolicy, ReadAheadMode, ReadAheadSpec, SegmentMode,
-    WriteShare, WriteSpec,
+    Consumed, DriveSpec, Overhead, OverheadSpec, QueuePolicy, QueueSpec, ReadAheadMode, ReadAheadSpec,
+    SegmentMode, WriteShare, WriteSpec,
 };
 
 /// A setting whose effective value differs from its given one.
@@ -196,7 +196,7 @@ fn nothing_to_choose(spec: &mut DriveSpec) {
     let queue = &mut spec.queue;
     if queue.depth == 1 && !spec.cache.write.enabled {
         queue.policy = QueuePolicy::Fcfs;
-        (queue.age_weight, queue.age_limit) = (0.0, Nanos::ZERO);
+        (queue.age_weight, queue.age_limit) = (0.0, QueueSpec::default().age_limit);
         (queue.rpo_margin, queue.read_preference) = (Nanos::ZERO, Nanos::ZERO);
     }
 }

@@ -43,6 +43,7 @@ impl Explanation {
             "cylinders" => number("cylinders", "600"),
             "sectors" => number("sectors", "40"),
             "true, false" => "true or false".to_owned(),
+            "list of drives" => "a list of numbers, such as [1]".to_owned(),
             "list of sectors" => "a list of sectors, such as [100, 205]".to_owned(),
             "list of [from, to]" => "a list of [from, to], such as [[100, 90000]]".to_owned(),
             "list of durations" => "a list of durations, such as [\"1ms\", \"1.2ms\"]".to_owned(),
@@ -77,6 +78,7 @@ pub fn explain() -> &'static [Explanation] {
 const EXPLANATIONS: &[Explanation] = keys! {
     "name", "text", "Manufacturer and model.";
     "geometry.sector", "256 B to 4 KiB", "Sector size. Unaligned requests of a trace are widened to whole sectors.";
+    "geometry.physical_sector", "512 B to 64 KiB", "Size of a sector on the medium, if it is larger than `sector` (512e). A write that covers one partly reads it first and writes it a revolution later, unless the buffer holds the rest. Default: `sector`.";
     "geometry.heads", "1 to 256", "Number of recording surfaces.";
     "geometry.layout", "cylinder, zigzag, serpentine", "Order of tracks: all heads of a cylinder, always from head 0; all heads of a cylinder, in alternating order; or all cylinders of a zone under one head, then back under the next head.";
     "geometry.sectors", "count", "Number of addressable sectors, if the drive offers fewer than its zones hold.";
@@ -173,4 +175,12 @@ const EXPLANATIONS: &[Explanation] = keys! {
     "interface.overhead.reconnect", "duration", "Time to reacquire the link for data that a read waited for (reselection).";
     "interface.overhead.completion", "duration", "Time after the last byte of any command.";
     "interface.overhead.completion_write", "duration", "Time after the last byte of a write to the medium. Default: `completion`.";
+    "smr.band", "size", "Shingled tracks: consecutive bytes that can be rewritten only together.";
+    "smr.media_cache", "size", "Shingled tracks: log at the end of the drive that takes all writes. While it is exhausted, bands are read and rewritten before each further write.";
+    "smr.idle_delay", "duration, 0: never", "Shingled tracks: idle time after which bands are cleaned from the media cache.";
+    "array.level", "raid0, raid1, raid5, raid6, raid10", "Array of such drives: striped, mirrored, with one or two rotating parity chunks per row, or striped over mirrored pairs.";
+    "array.members", "2 to 64", "Number of drives of the array.";
+    "array.chunk", "size", "Consecutive bytes on one drive of the array.";
+    "array.failed", "list of drives", "Drives of the array that have failed, by number from 0.";
+    "array.rebuild", "bytes per second, 0: never", "Rate at which each failed drive is rebuilt on a spare, as far as the drives allow.";
 };

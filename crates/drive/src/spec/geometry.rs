@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct GeometrySpec {
     /// Sector size: 256 B to 4 KiB, a power of two.
     pub sector: Bytes,
+    /// Size of a sector on the medium, if it is larger: a multiple of `sector`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub physical_sector: Option<Bytes>,
     /// Recording surfaces.
     pub heads: u32,
     /// Order of tracks.

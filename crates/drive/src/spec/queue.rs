@@ -23,13 +23,18 @@ pub struct QueueSpec {
     pub read_preference: Nanos,
 }
 
+/// Bounds every wait in a deep queue: SPTF over 256 commands would leave one near the edge for 15 s. Commands wait 1 to
+/// 2 s there on average; a limit near that mean would turn the queue into FCFS, this one costs less than 1 % of the
+/// throughput (`docs/explanation/model.md`).
+const AGE_LIMIT_DEFAULT: Nanos = Nanos(5_000_000_000);
+
 impl Default for QueueSpec {
     fn default() -> QueueSpec {
         QueueSpec {
             depth: 32,
             policy: QueuePolicy::Sptf,
             age_weight: 0.0,
-            age_limit: Nanos::ZERO,
+            age_limit: AGE_LIMIT_DEFAULT,
             window: 256,
             rpo_margin: Nanos::ZERO,
             read_preference: Nanos::ZERO,

@@ -83,8 +83,8 @@ fn in_base_unit(explanation: Option<&Explanation>, value: Value) -> Setting {
     };
     let bytes = || text.parse::<Bytes>().ok().and_then(|bytes| i64::try_from(bytes.0).ok());
     let setting = match explanation.map_or("", |entry| entry.values) {
-        "bytes per second" => bytes().map(Setting::BytesPerSecond),
-        "size" | "256 B to 4 KiB" => bytes().map(Setting::Bytes),
+        "bytes per second" | "bytes per second, 0: never" => bytes().map(Setting::BytesPerSecond),
+        "size" | "256 B to 4 KiB" | "512 B to 64 KiB" => bytes().map(Setting::Bytes),
         values if values.starts_with("duration") => signed_nanos(&text).map(Setting::Nanos),
         _ => text.parse().ok().map(Setting::Integer),
     };

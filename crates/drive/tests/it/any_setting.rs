@@ -1,7 +1,7 @@
 //! Any value for any key leads either to an error that states the accepted values, or to a working drive.
 
 use sakiyomi_drive::spec::{BUILTIN, DriveSpec, SpecError, builtin, explain};
-use sakiyomi_drive::{Drive, Geometry};
+use sakiyomi_drive::{Disk, Geometry, Simulated};
 use sakiyomi_model::{Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 
 /// Negative, empty, huge and non-numeric values, and values of another unit or type.
@@ -133,7 +133,7 @@ fn is_a_sentence(error: &SpecError, key: &str, value: &str) {
 
 /// Checks that reads and writes, near and far, each finish in less than a minute.
 fn works(spec: &DriveSpec, shown: &str) {
-    let mut drive = Drive::new(spec).unwrap_or_else(|error| panic!("{shown}: {error}"));
+    let mut drive = Disk::new(spec).unwrap_or_else(|error| panic!("{shown}: {error}"));
     let capacity = drive.capacity().0;
     assert!(capacity > 0, "{shown}: it holds nothing");
     let sectors = 8.min(capacity);

@@ -4,6 +4,7 @@
 mod common;
 
 mod any_setting;
+mod array;
 mod classes;
 mod closed_form;
 mod commands;

@@ -45,7 +45,9 @@ impl DerefMut for Spec {
 pub(crate) fn drive() -> impl Strategy<Value = Spec> {
     (geometry(), servo(), queue(), cache(), interface()).prop_map(
         |(geometry, servo, queue, cache, interface)| {
-            let mut spec = DriveSpec { name: "random".to_owned(), geometry, servo, queue, cache, interface };
+            let name = "random".to_owned();
+            let mut spec =
+                DriveSpec { name, geometry, servo, queue, cache, interface, smr: None, array: None };
             let whole = GeometrySpec { sectors: None, ..spec.geometry.clone() };
             let holds = Geometry::new(&whole, &spec.servo).capacity().0;
             spec.geometry.sectors = spec.geometry.sectors.map(|sectors| sectors.min(holds));
@@ -73,7 +75,7 @@ pub(crate) fn geometry() -> impl Strategy<Value = GeometrySpec> {
                     zone
                 })
                 .collect();
-            GeometrySpec { sector: Bytes(SECTOR), heads, layout, sectors, zones }
+            GeometrySpec { sector: Bytes(SECTOR), physical_sector: None, heads, layout, sectors, zones }
         },
     )
 }

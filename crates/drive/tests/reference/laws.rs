@@ -60,6 +60,7 @@ fn mechanism_is_accounted_for(story: &Story) {
         assert!(access.start + access.seek + access.rotation <= access.end, "{access:?}");
         busy_until = access.end;
         match access.cause {
+            DiskCause::Clean => unreachable!("no shingled tracks"),
             DiskCause::Read | DiskCause::ReadAhead => {
                 reading += access.end - access.start;
                 reads += 1;

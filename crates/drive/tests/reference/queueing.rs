@@ -205,8 +205,8 @@ impl Naive {
         if sweeps {
             return self.sweep(&ready);
         }
-        let let_off = |item: &Item| if item.write() { 0 } else { i128::from(queue.read_preference.0) };
-        ready.iter().min_by_key(|(_, item)| self.cost(item, now) - let_off(item)).map(|(index, _)| *index)
+        let read_bonus = |item: &Item| if item.write() { 0 } else { i128::from(queue.read_preference.0) };
+        ready.iter().min_by_key(|(_, item)| self.cost(item, now) - read_bonus(item)).map(|(index, _)| *index)
     }
 
     fn cost(&self, item: &Item, now: u64) -> i128 {

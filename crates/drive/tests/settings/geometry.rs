@@ -4,10 +4,11 @@ use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_drive::{Drive, Geometry, Run};
 use sakiyomi_model::{Bytes, Device, Lba, Nanos, Outcome};
 
-use crate::common::{CYLINDER, SECTOR, TRACK, TURN, apart, bare, read, tell, with};
+use crate::common::{CYLINDER, Random, SECTOR, TRACK, TURN, apart, bare, read, tell, with, write};
 
 pub(crate) const KEYS: &[&str] = &[
     "geometry.sector",
+    "geometry.physical_sector",
     "geometry.heads",
     "geometry.layout",
     "geometry.sectors",
@@ -229,4 +230,39 @@ fn remaps_cost_an_access_of_their_own() {
     assert_eq!(first_read(&spec, 0, 6), 496 * SECTOR);
     assert_eq!(first_read(&spec, 0, 10), TURN + 10 * SECTOR);
     assert_eq!(place(&spec, 0).angle, Nanos::ZERO);
+}
+
+#[test]
+fn physical_sector_makes_a_write_that_covers_one_partly_a_revolution_longer() {
+    let time = |start, sectors, physical| {
+        let spec = with(&[("queue.depth", "1"), ("geometry.physical_sector", physical)]);
+        tell(&spec, &[write(start, sectors)]).done[0].finish
+    };
+    let longer = |start, sectors| time(start, sectors, "4KiB") - time(start, sectors, "512B");
+    assert_eq!([(80, 8), (80, 64), (0, 16)].map(|(start, sectors)| longer(start, sectors)), [Nanos::ZERO; 3]);
+    // A beginning, an end, both in one sector and in two of a track: they pass in one revolution.
+    let turn = Nanos::MILLISECOND * 10;
+    for (start, sectors) in [(81, 7), (80, 9), (83, 2), (81, 30)] {
+        assert_eq!(longer(start, sectors), turn, "{start}+{sectors}");
+    }
+    assert_eq!(longer(81, 600), turn * 2, "the ends are on two tracks");
+    // Random writes on average, too.
+    let mean = |offset, physical| {
+        let mut random = Random::new(9);
+        let writes: Vec<_> = (0..300).map(|_| write(random.below(300_000) * 8 + offset, 8)).collect();
+        let spec = with(&[("queue.depth", "1"), ("geometry.physical_sector", physical)]);
+        tell(&spec, &writes).done.last().unwrap().finish.as_secs_f64() / 300.0
+    };
+    let (aligned, unaligned) = (mean(0, "4KiB"), mean(1, "4KiB"));
+    assert!(((unaligned - aligned) / 0.010 - 1.0).abs() < 0.1, "{unaligned} instead of {aligned} s");
+    assert_eq!(mean(0, "4KiB"), mean(0, "512B"));
+}
+
+#[test]
+fn physical_sector_in_the_buffer_need_not_be_read() {
+    let spec = with(&[("geometry.physical_sector", "4KiB"), ("queue.depth", "1")]);
+    let (cold, warm) =
+        (tell(&spec, &[read(800, 8), write(81, 7)]), tell(&spec, &[read(80, 8), write(81, 7)]));
+    let times = [cold, warm].map(|story| story.accesses()[1].rotation.0 / 10_000_000);
+    assert_eq!(times, [1, 0], "whole revolutions before the write");
 }

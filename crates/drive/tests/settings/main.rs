@@ -6,18 +6,20 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod array;
 mod geometry;
 mod interface;
 mod queue;
 mod read_ahead;
 mod segments;
 mod servo;
+mod smr;
 mod write;
 
 use sakiyomi_drive::spec::explain;
 
 /// The keys of each file, and its source text.
-const FILES: [(&[&str], &str); 7] = [
+const FILES: [(&[&str], &str); 9] = [
     (geometry::KEYS, include_str!("geometry.rs")),
     (servo::KEYS, include_str!("servo.rs")),
     (queue::KEYS, include_str!("queue.rs")),
@@ -25,6 +27,8 @@ const FILES: [(&[&str], &str); 7] = [
     (read_ahead::KEYS, include_str!("read_ahead.rs")),
     (write::KEYS, include_str!("write.rs")),
     (interface::KEYS, include_str!("interface.rs")),
+    (smr::KEYS, include_str!("smr.rs")),
+    (array::KEYS, include_str!("array.rs")),
 ];
 
 #[test]

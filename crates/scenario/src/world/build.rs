@@ -2,7 +2,7 @@
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
-use sakiyomi_drive::Drive;
+use sakiyomi_drive::Disk;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Bytes, Device, Nanos, StreamId};
@@ -146,7 +146,7 @@ fn storage(
     };
     let settings = scenario.drive.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let spec = drive.with_settings(settings)?;
-    let mut drive = Drive::new(&spec)?;
+    let mut drive = Disk::new(&spec)?;
     drive.turn_spindle(Nanos(random.next_u64() % drive.revolution().0));
     Ok(Box::new(drive))
 }

@@ -78,7 +78,9 @@ fn read_ahead(fields: &DiskFields, warnings: &mut Vec<String>) -> Result<ReadAhe
         }
         other => return Err(fields.continuous_read.fault(format!("{other}; expected 0 to 4"))),
     };
-    let (min, max) = (fields.read_ahead_min.value, fields.read_ahead_max.value);
+    // A segment holds no more than its size.
+    let max = fields.read_ahead_max.value.0.unwrap_or(fields.segment_sectors.value);
+    let min = fields.read_ahead_min.value;
     if min > max {
         return Err(fields
             .read_ahead_min
@@ -107,7 +109,7 @@ fn read_ahead(fields: &DiskFields, warnings: &mut Vec<String>) -> Result<ReadAhe
 }
 
 fn write(fields: &DiskFields, segment: u64, warnings: &mut Vec<String>) -> Result<WriteSpec, Fault> {
-    let most = fields.write_segments.value;
+    let most = fields.write_segments.value.0.unwrap_or(fields.segments.value);
     if most > fields.segments.value {
         let all = fields.segments.value;
         return Err(fields

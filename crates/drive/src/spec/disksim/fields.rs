@@ -68,6 +68,27 @@ impl Kind for u64 {
     }
 }
 
+/// A maximum; -1 in the file stands for no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AtMost(pub(super) Option<u32>);
+
+impl Display for AtMost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(most) => most.fmt(f),
+            None => f.write_str("-1"),
+        }
+    }
+}
+
+impl Kind for AtMost {
+    fn read(value: &Value) -> Result<AtMost, Fault> {
+        let whole = |number: f64| number.fract() == 0.0 && (-1.0..=f64::from(u32::MAX)).contains(&number);
+        let number = number(value, "a whole number from 0 to 4294967295, or -1 for no limit", whole)?;
+        Ok(AtMost((number >= 0.0).then_some(number as u32)))
+    }
+}
+
 impl Kind for bool {
     fn read(value: &Value) -> Result<bool, Fault> {
         number(value, "0 or 1", |number| number == 0.0 || number == 1.0).map(|number| number == 1.0)
@@ -262,14 +283,14 @@ block! {
         hits_on_written: bool = "Allow read hits on write data" or false;
 
         /// Maximum number of commands in the drive. Becomes `queue.depth`.
-        queue_length: u32 = "Max queue length" or 1;
+        queue_length: AtMost = "Max queue length" or AtMost(Some(1));
         /// Scheduling of waiting commands: a block `disksim_ioqueue`.
         scheduler: Value = "Scheduler";
 
         /// Number of buffer segments. Becomes `cache.segments.count`, without the segment for writes.
         segments: u32 = "Number of buffer segments" or 1;
         /// Number of segments that may hold written data. Becomes `cache.write.limit`.
-        write_segments: u32 = "Maximum number of write segments" or 1;
+        write_segments: AtMost = "Maximum number of write segments" or AtMost(Some(1));
         /// Sectors per segment. Times their number, becomes `cache.size`.
         segment_sectors: u32 = "Segment size (in blks)";
         /// Reserve one segment for written data. Becomes `cache.write.share`.
@@ -291,7 +312,7 @@ block! {
         /// Minimum read-ahead in sectors before another command gets the arm. Becomes `cache.read_ahead.min`.
         read_ahead_min: u32 = "Minimum read-ahead (blks)" or 0;
         /// Maximum read-ahead in sectors. Becomes `cache.read_ahead.max`.
-        read_ahead_max: u32 = "Maximum read-ahead (blks)" or 0;
+        read_ahead_max: AtMost = "Maximum read-ahead (blks)" or AtMost(Some(0));
         /// Read-ahead may overwrite the requested sectors (`cache.segments.consumed` = discard). Otherwise they stay (=
         /// keep), and adaptive read-ahead (4) starts after a second sequential read.
         over_requested: bool = "Read-ahead over requested" or true;
@@ -412,9 +433,9 @@ block! {
         /// Bit field: schedule sequential requests together. 0: none.
         sequential_scheme: u32 = "Sequential stream scheme" or 0;
         /// Maximum size of merged sequential requests, in sectors.
-        concat_max: u32 = "Maximum concat size" or 0;
+        concat_max: AtMost = "Maximum concat size" or AtMost(Some(0));
         /// Maximum distance between sequential requests.
-        sequential_gap_max: u32 = "Sequential stream diff maximum" or 0;
+        sequential_gap_max: AtMost = "Sequential stream diff maximum" or AtMost(Some(0));
     }
     unmodelled {
         /// Processing before a write is started, for queues in a controller.

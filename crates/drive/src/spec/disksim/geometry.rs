@@ -57,6 +57,7 @@ pub(super) fn geometry(
     }
     Ok(GeometrySpec {
         sector: Bytes(512),
+        physical_sector: None,
         heads: model.surfaces.value,
         layout: order(layout, &zones)?,
         sectors: None,

@@ -120,7 +120,7 @@ fn not_modeled(fields: &DiskFields, path: Option<&Path>, warnings: &mut Vec<Stri
     ];
     let set = flags.into_iter().filter(|(flag, _)| flag.value);
     warnings.extend(set.map(|(flag, instead)| format!("{} = 1: {instead}", flag.key)));
-    if !fields.hold_bus_read.value && fields.queue_length.value > 1 {
+    if !fields.hold_bus_read.value && fields.queue_length.value.0.is_none_or(|length| length > 1) {
         let instead = "a read occupies the bus from its first byte to its last";
         warnings.push(format!("{} = 0: {instead}", fields.hold_bus_read.key));
     }

@@ -1,8 +1,13 @@
 //! Queue fields: depth and scheduling policy.
 
+use sakiyomi_model::Nanos;
+
 use super::fields::{DiskFields, QueueFields};
 use super::syntax::{Block, Fault};
 use crate::spec::{QueuePolicy, QueueSpec};
+
+/// Commands of a drive without a limit of its own: as many as a drive can have.
+const DEPTH_MAX: u32 = 256;
 
 /// Translates depth and policy.
 pub(super) fn queue(
@@ -55,5 +60,12 @@ pub(super) fn queue(
                 .warning(format!("sequential commands are not merged (up to {most} sectors, {gap} apart)")),
         );
     }
-    Ok(QueueSpec { depth: disk.queue_length.value.max(1), policy, ..QueueSpec::default() })
+    if disk.queue_length.value.0.is_none() {
+        let most = format!("no limit; the drive accepts {DEPTH_MAX} commands");
+        warnings.push(disk.queue_length.warning(most));
+    }
+    let depth = disk.queue_length.value.0.unwrap_or(DEPTH_MAX).max(1);
+    // DiskSim's policies have no limit unless the file sets one.
+    let age_limit = Nanos::ZERO;
+    Ok(QueueSpec { depth, policy, age_limit, ..QueueSpec::default() })
 }

@@ -130,6 +130,9 @@ pub(super) fn parse(text: &str) -> Result<File, Fault> {
                 let kind = parser.need_word("the kind of the topmost part after `topology`")?;
                 file.topologies.push(parser.node(kind)?);
             }
+            _ if parser.peek().is_some_and(|token| token.kind == Kind::Mark('{')) => {
+                file.blocks.push(parser.block(first, None)?);
+            }
             _ => {
                 let name = parser.need_word(&format!("a name for the block `{}`", first.text))?;
                 file.blocks.push(parser.block(first, Some(name.text))?);
@@ -322,18 +325,16 @@ impl Parser {
         let mut names: Vec<String> = Vec::new();
         while !self.mark(']') {
             let word = self.need_word("a name or `]`")?;
-            if word.text != ".." {
+            if let Some((from, to)) =
+                word.text.split_once("..").filter(|(from, to)| !from.is_empty() && !to.is_empty())
+            {
+                names.extend(expanded(from, &Word { text: to.to_owned(), line: word.line })?);
+            } else if word.text != ".." {
                 names.push(word.text);
             } else {
                 let to = self.need_word("a name after `..`")?;
                 let from = names.pop().unwrap_or_default();
-                names.extend(range(&from, &to.text).ok_or_else(|| {
-                    let range = format!("`{from} .. {}`", to.text);
-                    Fault::new(
-                        to.line,
-                        format!("{range} is not a range; expected the same name with rising numbers"),
-                    )
-                })?);
+                names.extend(expanded(&from, &to)?);
             }
             self.mark(',');
         }
@@ -357,6 +358,14 @@ impl Parser {
         self.depth -= 1;
         Ok(Node { kind: kind.text, name: name.text, below })
     }
+}
+
+/// Expands a range, or describes what is wrong with it.
+fn expanded(from: &str, to: &Word) -> Result<Vec<String>, Fault> {
+    range(from, &to.text).ok_or_else(|| {
+        let range = format!("`{from} .. {}`", to.text);
+        Fault::new(to.line, format!("{range} is not a range; expected the same name with rising numbers"))
+    })
 }
 
 /// Expands a range: `disk3`, `disk5` → `disk3`, `disk4`, `disk5`.
@@ -383,7 +392,7 @@ disksim_bus BUS1 { # the inner one
    Inner = dm_disk NAME { a = 1 }
 } # end
 source some.diskspecs
-instantiate [ disk0 .. disk2, lone ] as DISK
+instantiate [ disk0 .. disk2, lone, disk7..disk8 ] as DISK
 topology disksim_iodriver driver0 [
    disksim_bus bus0 [ disksim_disk disk0 [], disksim_disk disk1 [] ]
 ]
@@ -409,7 +418,7 @@ topology disksim_iodriver driver0 [
         let Value::Block(inner) = &bus.fields[3].value else { panic!("{:?}", bus.fields[3]) };
         assert_eq!(inner.name.as_deref(), Some("NAME"));
         assert_eq!(file.sources, [Word { text: "some.diskspecs".to_owned(), line: 7 }]);
-        assert_eq!(file.instances[0].names, ["disk0", "disk1", "disk2", "lone"]);
+        assert_eq!(file.instances[0].names, ["disk0", "disk1", "disk2", "lone", "disk7", "disk8"]);
         assert_eq!(file.topologies[0].below[0].below[1].name, "disk1");
     }
 
@@ -425,7 +434,6 @@ topology disksim_iodriver driver0 [
             ("a B {\n x 1,\n}", 2, "expected `=` after `x 1`, found `,`"),
             ("a B {\n x = ,\n}", 2, "expected a value for `x`, found `,`"),
             ("a B {\n = 3\n}", 2, "expected a field `name = value`, found `=`"),
-            ("a {\n}", 1, "expected a name for the block `a`, found `{`"),
             ("a B\nc", 2, "expected `{` to begin the block `a`, found `c`"),
             (
                 "a B { x = [1,\n 2",

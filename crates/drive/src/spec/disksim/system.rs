@@ -12,14 +12,19 @@ pub(super) struct Path {
     pub(super) controller: Option<ControllerFields>,
 }
 
-/// Returns the components above the drive whose block is called `disk`.
+/// Returns the components above the drive whose block is called `disk`. If nothing is instantiated under this name, but
+/// all disks are of another one, that is the drive: a copied file keeps the name of its system.
 pub(super) fn path(file: &File, disk: &str, warnings: &mut Vec<String>) -> Result<Path, Fault> {
-    let names: Vec<&String> = file
-        .instances
-        .iter()
-        .filter(|instances| instances.of == disk)
-        .flat_map(|instances| &instances.names)
-        .collect();
+    let of = |wanted: &str| -> Vec<&String> {
+        let instances = file.instances.iter().filter(|instances| instances.of == wanted);
+        instances.flat_map(|instances| &instances.names).collect()
+    };
+    let mut names = of(disk);
+    if let Some(other) = only_kind(file).filter(|_| names.is_empty()) {
+        warnings
+            .push(format!("instantiate … as {other}: the drive's file calls it {disk}; its place is taken"));
+        names = of(other);
+    }
     if names.is_empty() {
         return Err(Fault::new(
             1,
@@ -68,6 +73,22 @@ pub(super) fn path(file: &File, disk: &str, warnings: &mut Vec<String>) -> Resul
         }
     }
     Ok(Path { bus, controller })
+}
+
+/// Returns the name under which all disks of the topologies are instantiated, if it is one.
+fn only_kind(file: &File) -> Option<&str> {
+    fn disks<'a>(node: &'a Node, names: &mut Vec<&'a str>) {
+        if node.kind == "disksim_disk" {
+            names.push(&node.name);
+        }
+        node.below.iter().for_each(|below| disks(below, names));
+    }
+    let mut names = Vec::new();
+    file.topologies.iter().for_each(|top| disks(top, &mut names));
+    let instances = |name: &str| file.instances.iter().find(|all| all.names.iter().any(|own| own == name));
+    let mut kinds = names.into_iter().map(|name| instances(name).map(|instances| instances.of.as_str()));
+    let first = kinds.next()??;
+    kinds.all(|kind| kind == Some(first)).then_some(first)
 }
 
 fn beyond(part: &Node) -> String {

@@ -514,11 +514,7 @@ fn what_is_not_modeled_is_said() {
 #[test]
 fn what_is_wrong_is_said_with_its_line() {
     let cases = [
-        (
-            "Block count = 700",
-            "Block count = 701",
-            "line 5: Block count: 701 sectors, but the zones hold 700; correct it, or the zones and their spares",
-        ),
+        ("Block count = 700", "Block count = 0", "line 5: Block count: 0 sectors; a drive has at least one"),
         (
             "Block count = 700",
             "Block count = x",
@@ -721,6 +717,40 @@ fn further_files_are_asked_for_and_their_faults_are_theirs() {
     let twice = format!("{SMALL}{SMALL}");
     let error = DriveSpec::from_disksim(&twice, "x", None, &mut seek_file).unwrap_err().to_string();
     assert!(error.ends_with("a second `disksim_disk`; leave only the one to be read"), "{error}");
+}
+
+#[test]
+fn what_contradicts_itself_is_said_and_decided() {
+    let more = read(&[("Block count = 700", "Block count = 701")]).unwrap();
+    assert_eq!(more.spec.geometry.sectors, Some(700));
+    assert_eq!(more.warnings, ["Block count = 701: the zones hold 700; the drive has as many sectors"]);
+    let warnings = |system: &str| {
+        let read =
+            DriveSpec::from_disksim(SMALL, "small.diskspecs", Some((system, "small.parv")), &mut seek_file);
+        read.unwrap().warnings
+    };
+    let other = warnings(&SYSTEM.replace("as SMALL", "as LARGE").replace("as OTHER", "as LARGE"));
+    let renamed = "instantiate … as LARGE: the drive's file calls it SMALL; its place is taken";
+    assert!(other.iter().any(|warning| warning == renamed), "{other:?}");
+}
+
+#[test]
+fn a_drive_without_a_name_is_called_after_its_file() {
+    let text = SMALL.replace("disksim_disk SMALL", "disksim_disk");
+    let read = DriveSpec::from_disksim(&text, "some/where/mine.diskspecs", None, &mut seek_file).unwrap();
+    assert_eq!(read.spec.name, "mine");
+}
+
+#[test]
+fn minus_one_is_no_limit() {
+    let unlimited = |from: &str, key: &str| {
+        let change = format!("{key} = -1");
+        read(&[(from, &change)]).unwrap()
+    };
+    let queue = unlimited("Max queue length = 1", "Max queue length");
+    assert_eq!(queue.spec.queue.depth, 256);
+    let told = "Max queue length = -1: no limit; the drive accepts 256 commands";
+    assert!(queue.warnings.iter().any(|warning| warning == told), "{:?}", queue.warnings);
 }
 
 #[test]
