@@ -14,6 +14,7 @@ mod gnu;
 mod import;
 mod iorate;
 mod manual;
+mod measure;
 mod mistakes;
 mod mount;
 mod pipe;
