@@ -11,7 +11,6 @@
 //! | replay | [`free`], [`anchored()`] |
 //! | select the part to compare | [`part`] |
 //! | compare | [`judge`] |
-//! | estimate parameters missing from a datasheet | [`fit()`] |
 //! | compute the demerit of two samples | [`Distribution`], [`demerit`], [`binned_demerit`] |
 //!
 //! The crate is pure: it reads no clock and no file, and starts no thread.
@@ -21,7 +20,6 @@ mod anchored;
 mod bins;
 mod demerit;
 mod distribution;
-mod fit;
 mod judge;
 mod labels;
 mod measured;
@@ -36,7 +34,6 @@ pub use anchored::{Anchored, anchored};
 pub use bins::binned_demerit;
 pub use demerit::demerit;
 pub use distribution::Distribution;
-pub use fit::{Determined, Fitted, Verdict, fit};
 pub use judge::{Accuracy, judge};
 pub use labels::{Agreement, Confusion, agreement};
 pub use measured::{Label, Measured, delays_before, follow_on, in_order, part};

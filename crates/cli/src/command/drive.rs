@@ -1,6 +1,7 @@
-//! `drive`: lists, shows, imports and fits drives.
+//! `drive`: lists, shows, imports, fits and measures drives.
 
 mod fit;
+mod measure;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +24,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi drive show deskstar-7k250 > mine.toml
   sakiyomi drive show deskstar-7k250 --explain
   sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
-  sakiyomi drive fit measured.trace.gz --drive deskstar-p7k500 --out mine.toml
+  sakiyomi drive fit measured.trace.gz --from deskstar-p7k500 -o mine.toml
+  sudo sakiyomi drive measure /dev/sdb
 ";
 
 /// Drives.
@@ -38,9 +40,12 @@ pub(crate) enum Drive {
     /// Convert DiskSim's parameter files to TOML, and report what the simulation does differently
     #[command(help_template = HELP, before_help = IMPORT_EXAMPLES)]
     Import(Import),
-    /// Estimate, from a measured trace, the drive parameters that its datasheet omits
+    /// Identify a drive from a measured trace: policies by likelihood, parameters with intervals
     #[command(help_template = HELP, before_help = fit::EXAMPLES)]
     Fit(Box<fit::Fit>),
+    /// Measure a live disk by timed reads, or say that it is not a disk
+    #[command(help_template = HELP, before_help = measure::EXAMPLES)]
+    Measure(measure::Measure),
 }
 
 const LIST_EXAMPLES: &str = "Examples:
@@ -106,6 +111,7 @@ impl Drive {
             Drive::Show(show) => show.run(common)?,
             Drive::Import(import) => import.run(common)?,
             Drive::Fit(fit) => return fit.run(common),
+            Drive::Measure(measure) => measure.run(common)?,
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -81,6 +81,12 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "a run that has ended leaves no snapshot",
     ),
     ("sakiyomi query calibrate", "sakiyomi query calibrate --glance", "it measures for a minute"),
+    (
+        "sakiyomi drive fit traces/disksim/hp_c2490a.trace.gz",
+        "sakiyomi drive fit traces/disksim/hp_c2490a.trace.gz --from traces/disksim/hp_c2490a.diskspecs -o fitted.toml \
+         --fit-until 20s",
+        "it replays the trace thousands of times",
+    ),
     ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),
     (
         "sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom",

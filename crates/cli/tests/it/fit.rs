@@ -21,7 +21,7 @@ seek = { curve = "datasheet", track_to_track = "1ms", average = "8ms", full_stro
 /// Returns reads and writes all over the drive, each with a time unlike that of the unfitted drive.
 fn measured() -> String {
     let mut trace = String::new();
-    for number in 0..240u64 {
+    for number in 0..480u64 {
         let place = number * 7_919_003 % 1_100_000;
         let (op, service) = if number % 3 == 0 { ("W", 19_000) } else { ("R", 14_000) };
         writeln!(trace, "{op} Hit {place} 8 {}.0 9000.0", service + number * 37 % 8_000).unwrap();
@@ -34,30 +34,39 @@ fn a_fitted_drive_is_nearer_on_the_part_that_was_not_used() {
     let scratch = Scratch::new("fit");
     let trace = scratch.file("measured.trace", measured());
     let drive = scratch.file("small.toml", SMALL);
-    let words = format!("drive fit {trace} --drive {drive} --quiet");
+    let words = format!("drive fit {trace} --from {drive} --quiet");
     let found = json(&scratch.ok(&format!("{words} --out fitted.toml --json")));
-    assert_eq!(found["schema"], "sakiyomi.drive-fit/2");
+    assert_eq!(found["schema"], "sakiyomi.drive-fit/3");
     let result = &found["result"];
     let count = |which: &str| result[which].as_u64().unwrap();
-    assert_eq!(count("fitted") + count("judged"), 240);
-    assert!((100..140).contains(&count("fitted")), "half of the time");
+    assert_eq!(count("fitted") + count("judged"), 480);
+    assert!((200..280).contains(&count("fitted")), "half of the time");
     let rms = |which: &str| result[which]["rms_ns"].as_f64().unwrap();
     assert!(rms("after") < rms("before") / 2.0, "{} {}", rms("before"), rms("after"));
     assert!(!result["changes"].as_array().unwrap().is_empty());
-    assert_eq!(result["is_gain"], true);
-    let figures = result["figures"].as_array().unwrap();
-    let figure =
-        |key: &str| figures.iter().find(|figure| figure["key"] == key).unwrap_or_else(|| panic!("{key}"));
-    // No request reads data that another request has read.
-    let hits = figure("interface.overhead.read_hit");
-    assert_eq!(
-        (hits["state"].as_str(), hits["reason"].as_str()),
-        (Some("kept"), Some("there is no read hit"))
-    );
-    assert_eq!((hits["samples"].as_u64(), &hits["from"]), (Some(0), &hits["to"]));
+    assert_eq!((&result["is_gain"], &result["accepted"]), (&true.into(), &"parameters".into()));
+    let trials = result["trials"].as_array().unwrap();
+    assert_eq!(trials[0]["step"], "given");
     assert!(
-        figures.iter().any(|figure| figure["state"] == "fitted" && figure["reason"].is_null()),
-        "{figures:?}"
+        trials.iter().all(|trial| trial["requests"].as_u64().unwrap().abs_diff(count("fitted") / 4) <= 1)
+    );
+    let of = |list: &str, key: &str| {
+        let all = result[list].as_array().unwrap();
+        all.iter().find(|one| one["key"] == key).unwrap_or_else(|| panic!("{key}: {all:?}")).clone()
+    };
+    // No request reads data that another request has read.
+    let hits = of("parameters", "interface.overhead.read_hit");
+    let reason = "no request depends on it; add reads of sectors that are in the buffer, of several sizes";
+    assert_eq!((hits["identified"].as_bool(), hits["reason"].as_str()), (Some(false), Some(reason)));
+    assert_eq!((hits["samples"].as_u64(), &hits["from"], hits["low"].as_str()), (Some(0), &hits["to"], None));
+    let policy = of("policies", "cache.segments.count");
+    assert_eq!((policy["identified"].as_bool(), policy["samples"].as_u64()), (Some(false), Some(0)));
+    let parameters = result["parameters"].as_array().unwrap();
+    assert!(
+        parameters
+            .iter()
+            .any(|one| one["identified"] == true && one["low"].is_string() && one["reason"].is_null()),
+        "{parameters:?}"
     );
 
     // The file is a drive, and `validate` reports the same for it.
@@ -66,15 +75,38 @@ fn a_fitted_drive_is_nearer_on_the_part_that_was_not_used() {
     let judged = json(&scratch.ok(&judged));
     assert_eq!(judged["result"]["free"]["rms_ns"], result["after"]["rms_ns"]);
 
-    let text = scratch.ok(&format!("{words} --out again.toml --fit-share 0.25"));
-    assert!(text.contains("judged on the held-out 1"), "some 180: {text}");
+    let text = scratch.ok(&format!("{words} --require-gain"));
     assert!(text.contains("before") && text.contains("held-out part"), "{text}");
     assert!(
         text.starts_with("The fitted drive is more accurate on the held-out part of the trace"),
         "{text}"
     );
-    assert!(text.contains("kept: there is no read hit"), "{text}");
-    scratch.ok(&format!("{words} --out required.toml --require-gain"));
+    assert!(text.contains("not identified: no request depends on it; add"), "{text}");
+}
+
+#[test]
+fn a_fit_of_a_drive_that_is_right_is_refused_and_nothing_is_written() {
+    let scratch = Scratch::new("fit_right");
+    let drive = scratch.file("small.toml", SMALL);
+    // Equal times of reads of one place: a constant that the drive already has, as far as the trace shows.
+    let mut trace = String::new();
+    for number in 0..160u64 {
+        writeln!(trace, "R Hit {} 8 {}.0 9000.0", number * 7_919_003 % 1_100_000, 12_000 + number % 7)
+            .unwrap();
+    }
+    let trace = scratch.file("measured.trace", trace);
+    let words = format!("drive fit {trace} --drive {drive} --quiet");
+    scratch.ok(&format!("{words} -o fitted.toml"));
+    // Fitted again, nothing is left to gain.
+    let again = scratch.run(&format!("drive fit {trace} --drive fitted.toml --quiet -o again.toml"));
+    let (text, said) = (String::from_utf8(again.stdout).unwrap(), String::from_utf8(again.stderr).unwrap());
+    assert_eq!(again.status.code(), Some(1), "{text} {said}");
+    assert!(text.starts_with("The fit is refused: no step explains the last"), "{text}");
+    assert!(
+        said.starts_with("sakiyomi: the fit is refused:") && said.contains("again.toml is not written"),
+        "{said}"
+    );
+    assert!(!fs::exists(scratch.0.join("again.toml")).unwrap());
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod group;
 mod import;
 mod iorate;
 mod manual;
+mod measure;
 mod mistakes;
 mod mount;
 mod pipe;

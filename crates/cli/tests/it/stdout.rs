@@ -49,7 +49,7 @@ const PRINTING: &[&str] = &[
     "drive show nearline-18tb --explain",
     "drive show nearline-18tb --json",
     "drive import MODEL",
-    "drive fit MEASURED --drive MODEL --out fitted.toml",
+    "drive fit MEASURED --from MODEL -o fitted.toml",
     "doctor",
     "doctor --json",
     "sort table.csv --by b --json",
@@ -75,9 +75,10 @@ const PRINTING: &[&str] = &[
     "-V",
 ];
 
-/// Commands tested in `mount.rs`, `iorate.rs` and `daemon.rs` because they need a mount or a daemon, in `query.rs` because they need calibrations, and
-/// commands that print no result.
+/// Commands tested in `mount.rs`, `iorate.rs` and `daemon.rs` because they need a mount or a daemon, in `query.rs` because they need calibrations, in
+/// `measure.rs` because it needs direct I/O, and commands that print no result.
 const ELSEWHERE: &[&str] = &[
+    "drive measure",
     "run",
     "profile show",
     "profile save",

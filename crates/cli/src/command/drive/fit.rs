@@ -1,5 +1,4 @@
-//! `drive fit`: figures that datasheets omit, estimated from a measured trace; judged on the part that was not fitted
-//! to.
+//! `drive fit`: a drive identified from a measured trace; judged on the part that was not used.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -9,9 +8,10 @@ use anyhow::{Context, Result, ensure};
 use comfy_table::{Table, presets};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::Nanos;
+use sakiyomi_identify::{Decision, Estimate, Identified, Obstacle, Step, Unit, fit};
+use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_report::number::{count, duration, percent, plural};
-use sakiyomi_validate::{Accuracy, Determined, Fitted, Verdict, fit, free, judge, part};
+use sakiyomi_validate::{Accuracy, free, judge, part};
 use serde::Serialize;
 
 use crate::args::MeasurementArgs;
@@ -22,26 +22,30 @@ use crate::progress::Progress;
 use crate::simulation::trace_size;
 
 pub(super) const EXAMPLES: &str = "Examples:
-  sakiyomi drive fit measured.trace.gz --drive deskstar-p7k500 --out mine.toml
-  sakiyomi drive fit hplajw.csv.gz --device 0 --drive hp.toml --fit-until 2d --out fitted.toml
+  sakiyomi drive fit measured.trace.gz --from deskstar-p7k500 -o mine.toml
+  sakiyomi drive fit cheetah9LP.trace.gz --from cheetah9LP.diskspecs -o fitted.toml
+  sakiyomi drive fit hplajw.csv.gz --device 0 --from hp.toml --fit-until 2d -o fitted.toml
 ";
 
 /// Relative change of the rms error from which a change is significant.
 const GAIN_MIN_RATIO: f64 = 1e-3;
 
-/// Estimate, from a measured trace, the drive parameters that its datasheet omits.
+/// Identify a drive from a measured trace.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Fits overheads, link rates, settle time, head switch time, lost revolutions and the seek curve. Also \
-        determines whether transfers overlap, how far the drive reads ahead, and whether it caches writes. \
-        Of the geometry, only the skew is fitted, if the trace determines it. The rotational speed is kept."
+    mut_arg("drive", |arg| arg.visible_alias("from")),
+    after_help = "Decides the policies of the buffer (read-ahead, segments, write cache) and of the queue by the \
+        likelihood of the times, and estimates rotation, overheads, link rates, settle and head switch times and the \
+        seek curve, with intervals at the level of 95 %. What the trace does not identify keeps its value, with the \
+        reason. Of the geometry, only the skew is identified. The last quarter of the part that is fitted to accepts \
+        or refuses the result; if it is refused, no drive is written."
 )]
 pub(crate) struct Fit {
     #[command(flatten)]
     measurement: MeasurementArgs,
-    /// Write the fitted drive to this file
-    #[arg(long, value_name = "FILE.toml")]
-    out: PathBuf,
+    /// Write the identified drive to this file
+    #[arg(long, short = 'o', value_name = "FILE.toml")]
+    out: Option<PathBuf>,
     /// Fit to this fraction of the trace's time, from its start; the rest is held out to judge the fit
     #[arg(
         long,
@@ -68,28 +72,61 @@ struct FitResult {
     fitted: usize,
     judged: usize,
     replays: u64,
+    /// The accepted step: `given` if every step was refused, else `skew`, `policies`, `parameters` or
+    /// `policies_and_parameters`.
+    accepted: &'static str,
+    /// The steps, judged on the last part of the fitted requests.
+    trials: Vec<Trial>,
     /// Whether the fitted drive has smaller errors than the original on the part that judges.
     is_gain: bool,
-    /// The state of each figure.
-    figures: Vec<Figure>,
+    policies: Vec<Policy>,
+    parameters: Vec<Parameter>,
     changes: Vec<Change>,
     measured_mean_ns: u64,
     before: Judged,
     after: Judged,
 }
 
-/// A figure, and whether the trace determines it. Values are written as in a drive's file, with their units.
+/// A step of the fit, on requests from which it was not identified.
 #[derive(Serialize)]
-struct Figure {
+struct Trial {
+    step: &'static str,
+    requests: usize,
+    loss_nats: f64,
+    rms_ns: u64,
+}
+
+/// A policy, and whether the trace identifies it. Values are written as in a drive's file.
+#[derive(Serialize)]
+pub(super) struct Policy {
     key: &'static str,
     from: String,
     to: String,
-    /// `fitted` or `kept`.
-    state: &'static str,
-    /// The reason why it was kept.
-    reason: Option<String>,
-    /// Number of requests that depend on it.
+    identified: bool,
+    /// Alternatives that explain the trace as well.
+    rivals: Vec<String>,
+    /// Logarithm of the ratio of its likelihood to that of the best alternative.
+    margin_nats: f64,
+    /// Number of requests whose time depends on it.
     samples: u64,
+    /// The reason why it is not identified, and the requests to add.
+    reason: Option<String>,
+}
+
+/// A parameter, and what the trace says about it. Values are written as in a drive's file, with their units.
+#[derive(Serialize)]
+pub(super) struct Parameter {
+    key: String,
+    from: String,
+    to: String,
+    identified: bool,
+    /// Bounds at the level of 95 %.
+    low: Option<String>,
+    high: Option<String>,
+    /// Number of requests whose time depends on it.
+    samples: u64,
+    /// The reason why it is not identified, and the requests to add.
+    reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -117,7 +154,7 @@ impl Fit {
             "--fit-share {}: expected a share between 0 and 1, with some of the trace left to judge the fit on",
             self.fit_share
         );
-        let out = OutFile::create(&self.out)?;
+        let out = self.out.as_deref().map(OutFile::create).transpose()?;
         let mut progress = Progress::new(trace_size(&args.trace), common.quiet);
         let mut measurement = Measurement::read(args, &Drive::new(&start)?, &mut progress)?;
         drop(progress);
@@ -139,8 +176,8 @@ impl Fit {
 
         let mut progress = Progress::new(None, common.quiet);
         let mut interrupted = None;
-        let mut go_on = |replays: u64, error: f64| {
-            let told = progress.set(replays, || format!("{replays} replays, {} off", duration(error as u64)));
+        let mut go_on = |replays: u64| {
+            let told = progress.set(replays, || format!("{replays} replays"));
             interrupted = told.err();
             interrupted.is_none()
         };
@@ -159,10 +196,11 @@ impl Fit {
         };
         let (before, after) = (judged(&start)?, judged(&found.spec)?);
         let is_gain = after.rms_ns < before.rms_ns * (1.0 - GAIN_MIN_RATIO);
-        let fails = self.require_gain && !is_gain;
-        if !fails {
+        let refused = found.accepted == Step::Given;
+        let fails = refused || self.require_gain && !is_gain;
+        if let (Some(out), Some(path), false) = (out, &self.out, fails) {
             out.write(found.spec.to_toml().as_bytes())?;
-            common.note(&format!("written: {}", self.out.display()));
+            common.note(&format!("written: {}", path.display()));
         }
         let result = FitResult {
             trace: trace.clone(),
@@ -171,50 +209,127 @@ impl Fit {
             fitted: fitted_to.len(),
             judged: rest.len(),
             replays: found.replays,
+            accepted: name(found.accepted),
+            trials: found.trials.iter().map(|trial| Trial::new(trial, found.tried[1])).collect(),
             is_gain,
-            figures: found.figures.iter().map(Figure::from).collect(),
+            policies: found.policies.iter().map(Policy::from).collect(),
+            parameters: found.parameters.iter().map(Parameter::from).collect(),
             changes: changes(&start, &found),
             measured_mean_ns: before.all.measured_mean_ns.round() as u64,
             before: Judged::from(&before),
             after: Judged::from(&after),
         };
         if common.json {
-            print_result("sakiyomi.drive-fit/2", &result)?
+            print_result("sakiyomi.drive-fit/3", &result)?
         } else {
             print_text(&describe(&result, common))?
         }
         if fails {
-            print_error(&format!(
-                "--require-gain: {}; {} is not written",
-                headline(&result),
-                self.out.display()
-            ));
+            let rest = self
+                .out
+                .as_ref()
+                .map_or_else(String::new, |out| format!("; {} is not written", out.display()));
+            print_error(&if refused {
+                format!("the fit is refused: {}{rest}", refusal(&result))
+            } else {
+                format!("--require-gain: {}{rest}", headline(&result))
+            });
             return Ok(ExitCode::from(1));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-impl From<&Determined> for Figure {
-    fn from(figure: &Determined) -> Figure {
-        let samples = figure.samples as u64;
-        let reason = match figure.verdict {
-            Verdict::Fitted => None,
-            Verdict::TooFew if samples == 0 => Some(format!("there is no {}", figure.sample)),
-            Verdict::TooFew => {
-                let only = if samples == 1 { "is" } else { "are" };
-                Some(format!("there {only} only {}", plural(samples, figure.sample)))
-            }
-            Verdict::Flat => Some("another value fits as well".to_owned()),
-        };
-        Figure {
-            key: figure.key,
-            from: figure.from.clone(),
-            to: figure.to.clone(),
-            state: if reason.is_none() { "fitted" } else { "kept" },
-            reason,
-            samples,
+/// Returns the name of a step in JSON.
+pub(super) fn name(step: Step) -> &'static str {
+    match step {
+        Step::Given => "given",
+        Step::Skew => "skew",
+        Step::Policies => "policies",
+        Step::Parameters => "parameters",
+        Step::PoliciesAndParameters => "policies_and_parameters",
+    }
+}
+
+impl Trial {
+    fn new(trial: &sakiyomi_identify::Trial, requests: usize) -> Trial {
+        Trial {
+            step: name(trial.step),
+            requests,
+            loss_nats: trial.loss_nats,
+            rms_ns: trial.rms_ns.round() as u64,
         }
+    }
+}
+
+impl From<&Decision> for Policy {
+    fn from(decision: &Decision) -> Policy {
+        let samples = decision.samples as u64;
+        let identified = decision.is_identified();
+        let reason = if samples == 0 {
+            "no request depends on it".to_owned()
+        } else {
+            let depend = if samples == 1 { "depends" } else { "depend" };
+            format!(
+                "{} {depend} on it, which does not exclude {}",
+                plural(samples, "request"),
+                some(&decision.rivals)
+            )
+        };
+        Policy {
+            key: decision.key,
+            from: decision.from.clone(),
+            to: decision.to.clone(),
+            identified,
+            rivals: decision.rivals.clone(),
+            margin_nats: decision.margin_nats,
+            samples,
+            reason: (!identified).then(|| format!("{reason}; add {}", decision.advice)),
+        }
+    }
+}
+
+/// Returns the first values of a list.
+fn some(values: &[String]) -> String {
+    /// Values that are shown.
+    const SHOWN_MAX: usize = 3;
+    let shown = values.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
+    if values.len() > SHOWN_MAX { format!("{shown}, …") } else { shown }
+}
+
+impl From<&Estimate> for Parameter {
+    fn from(estimate: &Estimate) -> Parameter {
+        let samples = estimate.samples as u64;
+        let obstacle = estimate.obstacle.as_ref().map(|obstacle| match obstacle {
+            Obstacle::TooFew if samples == 0 => "no request depends on it".to_owned(),
+            Obstacle::TooFew => format!("only {} depend on it", plural(samples, "request")),
+            Obstacle::Flat => "other values explain the trace as well".to_owned(),
+            Obstacle::Confounded(other) => format!("it is known only together with {other}"),
+        });
+        let shown = |value| shown(value, estimate.unit);
+        Parameter {
+            key: estimate.key.clone(),
+            from: shown(estimate.from),
+            to: shown(estimate.to),
+            identified: obstacle.is_none(),
+            low: estimate.interval.map(|[low, _]| shown(low)),
+            high: estimate.interval.map(|[_, high]| shown(high)),
+            samples,
+            reason: obstacle.map(|obstacle| format!("{obstacle}; add {}", estimate.advice)),
+        }
+    }
+}
+
+/// Returns a value as a drive's file has it.
+fn shown(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Nanoseconds => {
+            let sign = if value <= -0.5 { "-" } else { "" };
+            format!("{sign}{}", Nanos(value.abs().round() as u64))
+        }
+        Unit::BytesPerSecond => Bytes(value.round() as u64).to_string(),
+        Unit::Share => format!("{:.4}", value),
+        Unit::RevolutionsPerMinute => format!("{:.3}", value),
     }
 }
 
@@ -229,7 +344,7 @@ impl From<&Accuracy> for Judged {
     }
 }
 
-fn changes(start: &DriveSpec, found: &Fitted) -> Vec<Change> {
+fn changes(start: &DriveSpec, found: &Identified) -> Vec<Change> {
     let (before, after) = (start.entries(), found.spec.entries());
     let value = |entries: &[(String, String)], key: &str| {
         entries.iter().find(|entry| entry.0 == key).map(|entry| entry.1.clone())
@@ -269,47 +384,92 @@ fn headline(result: &FitResult) -> String {
     }
 }
 
-/// Returns the first paragraph: whether the fit is a gain, and how many figures the trace does not determine.
+/// Describes why a fit is refused, as a clause.
+fn refusal(result: &FitResult) -> String {
+    let requests = result.trials.first().map_or(0, |trial| trial.requests) as u64;
+    format!("no step explains the last {} better than the drive as given", plural(requests, "request"))
+}
+
+/// Returns the first paragraph: whether the fit is a gain, and how much the trace does not identify.
 fn verdict(result: &FitResult) -> String {
-    let headline = headline(result).replacen("the", "The", 1);
-    let mut sentences = vec![format!("{headline}.")];
-    if !result.is_gain {
+    let mut sentences = Vec::new();
+    if result.accepted == name(Step::Given) {
+        sentences.push(format!("The fit is refused: {}.", refusal(result)));
         sentences.push("Keep the original drive.".to_owned());
+    } else {
+        sentences.push(format!("{}.", headline(result).replacen("the", "The", 1)));
+        if !result.is_gain {
+            sentences.push("Keep the original drive.".to_owned());
+        }
     }
-    let kept = result.figures.iter().filter(|figure| figure.state == "kept").count();
-    match (kept, result.figures.len()) {
-        (0, _) => {}
-        (kept, all) if kept == all => {
-            sentences.push("The trace determines none of the figures; all keep their values.".to_owned())
-        }
-        (1, all) => {
-            sentences.push(format!("The trace does not determine 1 of {all} figures, which keeps its value."))
-        }
-        (kept, all) => {
-            sentences.push(format!(
-                "The trace does not determine {kept} of {all} figures, which keep their values."
-            ));
+    for (what, unknown, all) in [
+        (
+            "policies",
+            result.policies.iter().filter(|policy| !policy.identified).count(),
+            result.policies.len(),
+        ),
+        (
+            "parameters",
+            result.parameters.iter().filter(|one| !one.identified).count(),
+            result.parameters.len(),
+        ),
+    ] {
+        if all > 0 && unknown == all {
+            sentences.push(format!("The trace identifies none of the {all} {what}."));
+        } else if unknown > 0 {
+            sentences.push(format!("The trace does not identify {unknown} of {all} {what}."));
         }
     }
     sentences.join(" ")
 }
 
-fn describe(result: &FitResult, common: &Common) -> String {
-    let mut figures = Table::new();
-    figures.load_preset(presets::NOTHING).set_header(["figure", "before", "fitted"]);
-    for Figure { key, from, to, reason, .. } in &result.figures {
-        let fitted = match reason {
-            Some(reason) => format!("kept: {reason}"),
+/// Returns a table of what is known of each policy.
+pub(super) fn policy_table(policies: &[Policy]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(["policy", "before", "identified"]);
+    for Policy { key, from, to, reason, .. } in policies {
+        let identified = match reason {
+            Some(reason) if from == to => format!("not identified: {reason}"),
+            Some(reason) => format!("{to}, not certain: {reason}"),
             None if from == to => "the same".to_owned(),
-            None => super::short(to),
+            None => to.clone(),
         };
-        figures.add_row([(*key).to_owned(), super::short(from), fitted]);
+        table.add_row([(*key).to_owned(), from.clone(), identified]);
     }
-    // Settings without a figure, such as the skew of zones.
-    let told = |key: &str| result.figures.iter().any(|figure| key.starts_with(figure.key));
+    table
+}
+
+/// Returns a table of what is known of each parameter.
+pub(super) fn parameter_table(parameters: &[Parameter]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(["parameter", "before", "estimate", "95 % interval"]);
+    for Parameter { key, from, to, low, high, reason, .. } in parameters {
+        let interval = match (low, high, reason) {
+            (Some(low), Some(high), None) => format!("{low} to {high}"),
+            (Some(low), Some(high), Some(reason)) => format!("{low} to {high}; not identified: {reason}"),
+            (_, _, reason) => {
+                format!("not identified: {}", reason.as_deref().unwrap_or("the curvature is singular"))
+            }
+        };
+        let to = if from == to { "the same".to_owned() } else { to.clone() };
+        table.add_row([key.clone(), from.clone(), to, interval]);
+    }
+    table
+}
+
+fn describe(result: &FitResult, common: &Common) -> String {
+    let (policies, mut parameters) = (policy_table(&result.policies), parameter_table(&result.parameters));
+    // Settings that are neither, such as the skew of zones.
+    let told = |key: &str| {
+        result.policies.iter().any(|policy| policy.key == key)
+            || result.parameters.iter().any(|parameter| {
+                let own = parameter.key.split(" (").next().unwrap_or_default();
+                key.starts_with(own) || own.starts_with(key)
+            })
+    };
     for Change { key, from, to } in result.changes.iter().filter(|change| !told(&change.key)) {
         let shown = |value: &Option<String>| super::short(value.as_deref().unwrap_or("by default"));
-        figures.add_row([key.clone(), shown(from), shown(to)]);
+        parameters.add_row([key.clone(), shown(from), shown(to), String::new()]);
     }
     let mut judged = Table::new();
     judged.load_preset(presets::NOTHING).set_header(["held-out part", "before", "fitted"]);
@@ -322,7 +482,7 @@ fn describe(result: &FitResult, common: &Common) -> String {
     row("median error of a request", &|of| duration(of.request_error_median_ns));
     let style = common.color.style();
     format!(
-        "{}\n\n{}\n\n{figures}\n\n{}\n\n{judged}",
+        "{}\n\n{}\n\n{policies}\n\n{parameters}\n\n{}\n\n{judged}",
         style.wrap(&verdict(result)),
         style.wrap(&format!(
             "{} fitted to {}: {}, issued before {}, in {}",

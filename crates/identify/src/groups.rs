@@ -2,7 +2,7 @@
 
 use sakiyomi_model::Op;
 
-use crate::measured::Measured;
+use sakiyomi_validate::Measured;
 
 /// Smaller groups have no meaningful distribution: each decile would rest on less than ten requests.
 const GROUP_MIN_REQUESTS: usize = 100;
@@ -11,7 +11,7 @@ const FAR_GROUPS: usize = 3;
 
 /// Returns the requests, by their place, in groups: by operation, by distance from the end of the previous one, by
 /// size. Too small a group is put to the previous one.
-pub(super) fn groups(measured: &[Measured]) -> Vec<Vec<usize>> {
+pub(crate) fn groups(measured: &[Measured]) -> Vec<Vec<usize>> {
     let mut groups = Vec::new();
     for op in [Op::Read, Op::Write] {
         let mut of_kind: Vec<usize> = (0..measured.len()).filter(|&place| measured[place].op == op).collect();

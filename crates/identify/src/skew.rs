@@ -1,4 +1,4 @@
-//! The skew of tracks, as the phase of the spindle tells it.
+//! Skew of tracks, by the phase of the spindle.
 //!
 //! An access to the medium ends when its last sector has passed under the head, whatever command, seek and wait took
 //! before. From the end of one request to the end of the next, the platters so have turned by the angle between two
@@ -11,7 +11,7 @@ use sakiyomi_drive::Geometry;
 use sakiyomi_drive::spec::{DriveSpec, GeometrySpec, Layout};
 use sakiyomi_model::{Lba, Op};
 
-use crate::measured::Measured;
+use sakiyomi_validate::Measured;
 
 /// Revolutions between the two ends of a pair: with the speed known to about 1e-4, the angle is known to about a
 /// hundredth of a revolution.
@@ -44,7 +44,7 @@ type Skew = [f64; 2];
 
 /// Returns the drive with the skew that predicts best where the platters stand; `None` where the trace does not
 /// tell, or the drive has it right. Under a serpentine layout it is not looked for.
-pub(super) fn skewed(start: &DriveSpec, measured: &[Measured]) -> Option<DriveSpec> {
+pub(crate) fn skewed(start: &DriveSpec, measured: &[Measured]) -> Option<DriveSpec> {
     if start.geometry.layout == Layout::Serpentine {
         return None;
     }
@@ -176,9 +176,9 @@ fn end(geometry: &Geometry, spec: &GeometrySpec, request: &Measured) -> Option<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measured::follow_on;
     use crate::sample::{self, read};
     use sakiyomi_model::Nanos;
+    use sakiyomi_validate::follow_on;
 
     const SMALL: &str = r#"
         name = "small"

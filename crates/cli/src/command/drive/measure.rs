@@ -1,0 +1,337 @@
+//! `drive measure`: a device by timed reads.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use comfy_table::{Table, presets};
+use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_identify::{Action, Flat, Rotation, Survey, Surveyed, fit, flat, rotation};
+use sakiyomi_io::engine::{self, Engine, Op, Payload};
+use sakiyomi_io::{Access, BufferPool, EngineKind, EngineSpec, IoFile, Memory};
+use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_report::number::{duration, plural};
+use sakiyomi_validate::Pace;
+use serde::Serialize;
+
+use super::fit::{Parameter, Policy, name, parameter_table, policy_table};
+use crate::console::{Common, print_result, print_text};
+use crate::drive_file::drive_spec;
+use crate::output::OutFile;
+use crate::progress::Progress;
+
+pub(super) const EXAMPLES: &str = "Examples:
+  sudo sakiyomi drive measure /dev/sdb
+  sudo sakiyomi drive measure /dev/sdb --from deskstar-7k250 -o mine.toml
+  sakiyomi drive measure large-file --time 1m -o model
+";
+
+/// Reads at a time, at most.
+const DEPTH_MAX: usize = 64;
+/// Largest read.
+const READ_MAX: usize = 1 << 20;
+/// A smaller file or device lies in a few tracks, or in a cache.
+const SIZE_MIN: Bytes = Bytes(64 << 20);
+
+/// Measure a live disk.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Only reads, with O_DIRECT: the page cache is left out. Other programs that use the device disturb the \
+        measurement. Finds the period of rotation, or, if there is none, the latency, parallelism and bandwidth of a \
+        fixed: model. With --from, a disk is identified from its reads, beginning at that drive; without it, policies \
+        and seek times are not identified."
+)]
+pub(crate) struct Measure {
+    /// A block device, or a large file on it
+    path: PathBuf,
+    /// Begin the identification of a disk at this drive: a built-in one, a TOML file, or a file of DiskSim
+    #[arg(long, value_name = "NAME|FILE")]
+    from: Option<String>,
+    /// Write the drive to this file: TOML of a disk, or the fixed: model
+    #[arg(long, short = 'o', value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Maximum time of the measurement
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    time: Nanos,
+    /// Seed of the random places
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// The result of a measurement.
+#[derive(Serialize)]
+struct MeasureResult {
+    path: String,
+    size_bytes: u64,
+    elapsed_ns: u64,
+    /// Whether the device has a period of rotation.
+    is_disk: bool,
+    /// Reads of the same sector that were not served from a cache.
+    returns: u64,
+    rotation: Option<Period>,
+    sizes: Vec<Latency>,
+    depths: Vec<Throughput>,
+    /// The model of a device that is not a disk, as `--drive` takes it.
+    fixed: Option<String>,
+    /// What the reads of a disk identify, with `--from`.
+    identified: Option<Findings>,
+}
+
+/// A period of rotation, with bounds at the level of 95 %.
+#[derive(Serialize)]
+struct Period {
+    rpm: f64,
+    low_rpm: f64,
+    high_rpm: f64,
+    coherence: f64,
+}
+
+/// Latencies of single reads of one size.
+#[derive(Serialize)]
+struct Latency {
+    size_bytes: u64,
+    reads: u64,
+    p10_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+}
+
+/// Throughput of reads of 4 KiB.
+#[derive(Serialize)]
+struct Throughput {
+    depth: usize,
+    reads_per_second: f64,
+}
+
+/// What the reads identify of a disk.
+#[derive(Serialize)]
+struct Findings {
+    drive: String,
+    requests: usize,
+    accepted: &'static str,
+    policies: Vec<Policy>,
+    parameters: Vec<Parameter>,
+}
+
+impl Measure {
+    pub(super) fn run(&self, common: &Common) -> Result<()> {
+        let from = self.from.as_ref().map(|from| drive_spec(from, common)).transpose()?;
+        let out = self.out.as_deref().map(OutFile::create).transpose()?;
+        let begun = Instant::now();
+        let mut host = Host::open(&self.path)?;
+        let size = Bytes(host.file.size());
+        ensure!(
+            size >= SIZE_MIN,
+            "{}: {size} is too small to tell a disk from its cache; name a device or a file of at least {SIZE_MIN}",
+            self.path.display()
+        );
+        let mut progress = Progress::new(None, common.quiet);
+        let surveyed = host.survey(self.time, self.seed, &mut progress)?;
+        drop(progress);
+        let period = rotation(&surveyed.returns);
+        let model = if period.is_none() { flat(&surveyed) } else { None };
+        let mut text = model.map(|model| fixed(&model, size));
+        let mut identified = None;
+        if let (Some(period), Some(from)) = (period, from) {
+            let (spec, findings) = self.identify(&surveyed, period, from, common)?;
+            text = Some(spec.to_toml());
+            identified = Some(findings);
+        }
+        if let (Some(out), Some(path)) = (out, &self.out) {
+            let text = text.as_ref().with_context(|| {
+                format!("{} is a disk: a drive can be written only with --from DRIVE", self.path.display())
+            })?;
+            out.write(format!("{}\n", text.trim_end()).as_bytes())?;
+            common.note(&format!("written: {}", path.display()));
+        }
+        let result = MeasureResult {
+            path: self.path.display().to_string(),
+            size_bytes: size.0,
+            elapsed_ns: begun.elapsed().as_nanos() as u64,
+            is_disk: period.is_some(),
+            returns: surveyed.returns.len() as u64,
+            rotation: period.as_ref().map(Period::from),
+            sizes: surveyed.sizes.iter().map(Latency::from).collect(),
+            depths: surveyed
+                .depths
+                .iter()
+                .map(|of| Throughput { depth: of.depth, reads_per_second: of.reads_per_second })
+                .collect(),
+            fixed: model.map(|model| fixed(&model, size)),
+            identified,
+        };
+        if common.json {
+            return print_result("sakiyomi.drive-measure/1", &result);
+        }
+        print_text(&describe(&result, common))
+    }
+
+    /// Identifies a disk from the course of the survey.
+    fn identify(
+        &self,
+        surveyed: &Surveyed,
+        period: Rotation,
+        mut start: DriveSpec,
+        common: &Common,
+    ) -> Result<(DriveSpec, Findings)> {
+        start.servo.rpm = period.rpm;
+        let mut progress = Progress::new(None, common.quiet);
+        let mut interrupted = None;
+        let mut go_on = |replays: u64| {
+            interrupted = progress.set(replays, || format!("{replays} replays")).err();
+            interrupted.is_none()
+        };
+        let found = fit(&start, &surveyed.course, Pace::Closed, &mut go_on);
+        if let Some(interrupted) = interrupted {
+            return Err(interrupted.into());
+        }
+        let found = found.with_context(|| {
+            format!("{} is larger than {}: give a drive of its size", self.path.display(), start.name)
+        })?;
+        let findings = Findings {
+            drive: start.name.clone(),
+            requests: surveyed.course.len(),
+            accepted: name(found.accepted),
+            policies: found.policies.iter().map(Policy::from).collect(),
+            parameters: found.parameters.iter().map(Parameter::from).collect(),
+        };
+        Ok((found.spec, findings))
+    }
+}
+
+/// The device and an engine with threads.
+struct Host {
+    file: Arc<IoFile>,
+    engine: Box<dyn Engine>,
+    pool: BufferPool,
+    sector: Bytes,
+}
+
+impl Host {
+    fn open(path: &Path) -> Result<Host> {
+        let file = Arc::new(IoFile::open(path, Access::Direct)?);
+        let spec = EngineSpec { kind: EngineKind::Pread, depth: DEPTH_MAX };
+        let mut engine = engine::open(spec, READ_MAX, None)?.engine;
+        engine.attach(&file);
+        let pool = BufferPool::fixed(DEPTH_MAX, READ_MAX, Memory::default())?;
+        let sector = Bytes((file.alignment().offset as u64).clamp(512, 4096));
+        Ok(Host { file, engine, pool, sector })
+    }
+
+    /// Surveys the device in real time.
+    fn survey(&mut self, time: Nanos, seed: u64, progress: &mut Progress) -> Result<Surveyed> {
+        let begun = Instant::now();
+        let now = || Nanos(begun.elapsed().as_nanos() as u64);
+        let capacity = sakiyomi_model::Sectors(self.file.size() / self.sector.0);
+        let mut survey = Survey::new(capacity, self.sector, time, seed);
+        let (mut completions, mut reads) = (Vec::with_capacity(DEPTH_MAX), 0u64);
+        loop {
+            match survey.poll(now()) {
+                Action::Finished => return Ok(survey.into_surveyed()),
+                Action::Pause(until) => thread::sleep(Duration::from_nanos(until.saturating_sub(now()).0)),
+                Action::Read(probe) => {
+                    let buffer = self.pool.take().context("a buffer for each read in flight")?;
+                    let (offset, length) =
+                        (probe.extent.start.0 * self.sector.0, probe.extent.sectors.0 * self.sector.0);
+                    let file = Arc::clone(&self.file);
+                    let payload = Payload::Buffer(buffer);
+                    self.engine.submit(Op::read(probe.id, file, offset, length as usize, payload));
+                }
+                Action::Await => {
+                    self.engine.reap(1, &mut completions)?;
+                    let ended = now();
+                    for completion in completions.drain(..) {
+                        completion
+                            .result
+                            .with_context(|| format!("cannot read {}", self.file.path().display()))?;
+                        let service = Nanos(completion.service.as_nanos() as u64);
+                        survey.completed(completion.op.tag, ended.saturating_sub(service), ended);
+                        reads += 1;
+                    }
+                    let phase = survey.phase();
+                    progress.set(reads, || format!("{} reads{}", reads, phase.map_or("", |_| " so far")))?;
+                }
+            }
+        }
+    }
+}
+
+/// Returns a model as `--drive` takes it.
+fn fixed(model: &Flat, size: Bytes) -> String {
+    let mut text = format!("fixed:latency={},parallel={}", model.latency, model.parallel);
+    if let Some(bandwidth) = model.bandwidth {
+        text.push_str(&format!(",bandwidth={bandwidth}"));
+    }
+    if model.spread > 0.0 {
+        text.push_str(&format!(",spread={}", model.spread));
+    }
+    format!("{text},size={size}")
+}
+
+impl From<&Rotation> for Period {
+    fn from(rotation: &Rotation) -> Period {
+        let Rotation { rpm, interval: [low_rpm, high_rpm], coherence } = *rotation;
+        Period { rpm, low_rpm, high_rpm, coherence }
+    }
+}
+
+impl From<&sakiyomi_identify::OfSize> for Latency {
+    fn from(of: &sakiyomi_identify::OfSize) -> Latency {
+        let at = |percent: usize| of.times.get((of.times.len() - 1) * percent / 100).map_or(0, |time| time.0);
+        Latency {
+            size_bytes: of.size.0,
+            reads: of.times.len() as u64,
+            p10_ns: at(10),
+            p50_ns: at(50),
+            p90_ns: at(90),
+        }
+    }
+}
+
+fn describe(result: &MeasureResult, common: &Common) -> String {
+    let style = common.color.style();
+    let verdict = match (&result.rotation, &result.fixed) {
+        (Some(Period { rpm, low_rpm, high_rpm, .. }), _) => format!(
+            "{} is a disk: it turns {rpm:.3} times a minute ({low_rpm:.3} to {high_rpm:.3}, 95 %), by {}.",
+            result.path,
+            plural(result.returns, "read of the same sector")
+        ),
+        (None, Some(fixed)) => format!(
+            "{} is not a disk: {} end at no period that a disk could have. Its model is {fixed}",
+            result.path,
+            plural(result.returns, "read of the same sector")
+        ),
+        (None, None) => format!(
+            "{}: the time was too short to tell a disk from another device; give more --time.",
+            result.path
+        ),
+    };
+    let mut sizes = Table::new();
+    sizes.load_preset(presets::NOTHING).set_header(["one read of", "p10", "median", "p90"]);
+    for Latency { size_bytes, p10_ns, p50_ns, p90_ns, .. } in &result.sizes {
+        sizes.add_row(
+            [Bytes(*size_bytes).to_string()]
+                .into_iter()
+                .chain([p10_ns, p50_ns, p90_ns].map(|time| duration(*time))),
+        );
+    }
+    let mut depths = Table::new();
+    depths.load_preset(presets::NOTHING).set_header(["reads of 4 KiB at a time", "per second"]);
+    for Throughput { depth, reads_per_second } in &result.depths {
+        depths.add_row([depth.to_string(), format!("{reads_per_second:.0}")]);
+    }
+    let mut text = format!("{}\n\n{sizes}\n\n{depths}", style.wrap(&verdict));
+    if let Some(Findings { drive, requests, accepted, policies, parameters }) = &result.identified {
+        let from = plural(*requests as u64, "read");
+        let outcome = if *accepted == "given" {
+            format!("{drive} explains {from} as well as any drive that was tried.")
+        } else {
+            format!("Identified from {from}, beginning at {drive}:")
+        };
+        let (policies, parameters) = (policy_table(policies), parameter_table(parameters));
+        text.push_str(&format!("\n\n{}\n\n{policies}\n\n{parameters}", style.wrap(&outcome)));
+    }
+    text
+}

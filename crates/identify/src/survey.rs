@@ -1,0 +1,374 @@
+//! Timed probes of a device, as a state machine: reads out, completions in.
+//!
+//! The caller issues the reads that [`Survey::poll`] returns at once, and reports each completion with its times. The
+//! same machine runs in virtual time against a simulated drive and in real time against a device. Nothing is written.
+//!
+//! | phase | reads | for |
+//! |---|---|---|
+//! | [`Phase::Sizes`] | single reads at random places, of several sizes | latency and bandwidth |
+//! | [`Phase::Depths`] | small reads at random places, several at a time | parallelism |
+//! | [`Phase::Returns`] | the same sector again and again, with others between | the period of rotation |
+//! | [`Phase::Course`] | runs, returns, and steps of all lengths, with pauses | a trace to fit a drive to |
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors};
+use sakiyomi_validate::Measured;
+
+use crate::rotation::rotation;
+
+/// Sizes of reads in [`Phase::Sizes`].
+const SIZES: [Bytes; 6] =
+    [Bytes(4 << 10), Bytes(16 << 10), Bytes(64 << 10), Bytes(128 << 10), Bytes(512 << 10), Bytes(1 << 20)];
+/// Reads of each size.
+const READS_PER_SIZE: usize = 60;
+/// Numbers of reads at a time in [`Phase::Depths`].
+const DEPTHS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Reads at each depth, for each of the depth's places.
+const READS_PER_PLACE: usize = 12;
+/// Returns to the same sector. With fewer the period could be mistaken for another by chance.
+const RETURNS: usize = 120;
+/// A return that takes less than this share of a random read was served from a cache.
+const CACHED_MAX_RATIO: f64 = 0.4;
+/// Reads between two returns: doubled from the first to the last while returns are served from a cache.
+const BETWEEN: [usize; 2] = [1, 1024];
+/// The returns end after the whole time divided by this.
+const RETURNS_TIME_DIVISOR: u64 = 2;
+/// Returns after which their times are looked at.
+const RETURNS_PER_LOOK: usize = 6;
+/// Reads of the course.
+const COURSE_READS: usize = 2_000;
+/// Longest pause of the course.
+const PAUSE_MAX: Nanos = Nanos(20_000_000);
+/// Size of a small read.
+const SMALL: Bytes = Bytes(4 << 10);
+
+/// What a survey does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Issue this read now.
+    Read(Probe),
+    /// Call again when a read has completed.
+    Await,
+    /// Call again at this time.
+    Pause(Nanos),
+    /// The survey is over.
+    Finished,
+}
+
+/// A read to time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Number, in order of issue.
+    pub id: u64,
+    /// Sectors.
+    pub extent: Extent,
+}
+
+/// Parts of a survey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Reads of several sizes.
+    Sizes,
+    /// Several reads at a time.
+    Depths,
+    /// The same sector again and again.
+    Returns,
+    /// Reads that reveal policies and seek times.
+    Course,
+}
+
+/// Latencies of reads of one size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfSize {
+    /// Size of the reads.
+    pub size: Bytes,
+    /// Times, ascending.
+    pub times: Vec<Nanos>,
+}
+
+/// Throughput at one depth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OfDepth {
+    /// Reads in flight.
+    pub depth: usize,
+    /// Completed reads per second.
+    pub reads_per_second: f64,
+}
+
+/// Times of a survey.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Surveyed {
+    /// By size, one at a time.
+    pub sizes: Vec<OfSize>,
+    /// By depth.
+    pub depths: Vec<OfDepth>,
+    /// Ends of reads of the same sector that were not served from a cache.
+    pub returns: Vec<Nanos>,
+    /// The course: closed loop, one read outstanding.
+    pub course: Vec<Measured>,
+}
+
+/// A survey under way.
+#[derive(Debug)]
+pub struct Survey {
+    sector: Bytes,
+    capacity: Sectors,
+    random: Pcg64,
+    until: Nanos,
+    phase: Option<Phase>,
+    next_id: u64,
+    in_flight: Vec<(u64, Extent)>,
+    /// Index within the phase: of the size or the depth.
+    index: usize,
+    issued: usize,
+    times: Vec<Nanos>,
+    begun: Nanos,
+    between: usize,
+    looked_at: usize,
+    cached: usize,
+    home: Lba,
+    resume_at: Nanos,
+    last: Extent,
+    recent: Vec<Extent>,
+    run_left: u64,
+    found: Surveyed,
+}
+
+impl Survey {
+    /// Surveys a device of `capacity` sectors, until `until` at most; `seed` decides the places.
+    #[must_use]
+    pub fn new(capacity: Sectors, sector: Bytes, until: Nanos, seed: u64) -> Survey {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let small = SMALL.0 / sector.0;
+        let home = random.next_u64() % (capacity.0 / small / 3).max(1) * small;
+        Survey {
+            sector,
+            capacity,
+            random,
+            until,
+            phase: Some(Phase::Sizes),
+            next_id: 0,
+            in_flight: Vec::new(),
+            index: 0,
+            issued: 0,
+            times: Vec::new(),
+            begun: Nanos::ZERO,
+            between: BETWEEN[0],
+            looked_at: 0,
+            cached: 0,
+            home: Lba(home),
+            resume_at: Nanos::ZERO,
+            last: Extent::new(Lba(home), Sectors(small)),
+            recent: Vec::new(),
+            run_left: 0,
+            found: Surveyed::default(),
+        }
+    }
+
+    /// Returns the current phase; `None` at the end.
+    #[must_use]
+    pub fn phase(&self) -> Option<Phase> {
+        self.phase
+    }
+
+    /// Returns the times so far.
+    #[must_use]
+    pub fn into_surveyed(self) -> Surveyed {
+        self.found
+    }
+
+    /// Returns what to do at `now`.
+    pub fn poll(&mut self, now: Nanos) -> Action {
+        let Some(phase) = self.phase else { return Action::Finished };
+        if now >= self.until {
+            if self.in_flight.is_empty() {
+                self.phase = None;
+                return Action::Finished;
+            }
+            return Action::Await;
+        }
+        if phase == Phase::Returns && now.0 >= self.until.0 / RETURNS_TIME_DIVISOR {
+            // A large cache: some time is left for the course.
+            if !self.in_flight.is_empty() {
+                return Action::Await;
+            }
+            self.finish(phase, now);
+            return self.poll(now);
+        }
+        let depth = if phase == Phase::Depths { DEPTHS[self.index] } else { 1 };
+        if self.in_flight.len() >= depth || self.issued >= self.reads(phase) {
+            return Action::Await;
+        }
+        if now < self.resume_at {
+            return Action::Pause(self.resume_at);
+        }
+        let extent = self.place(phase);
+        if self.issued == 0 {
+            self.begun = now;
+        }
+        let probe = Probe { id: self.next_id, extent };
+        self.next_id += 1;
+        self.issued += 1;
+        self.in_flight.push((probe.id, extent));
+        Action::Read(probe)
+    }
+
+    /// Reports that a read has completed: when it was issued, and when it ended.
+    ///
+    /// # Panics
+    /// If the read is not in flight.
+    pub fn completed(&mut self, id: u64, issued: Nanos, now: Nanos) {
+        let place = self.in_flight.iter().position(|(own, _)| *own == id);
+        let (_, extent) = self.in_flight.swap_remove(place.expect("a read in flight"));
+        let time = now.saturating_sub(issued);
+        match self.phase {
+            Some(Phase::Sizes) => self.times.push(time),
+            Some(Phase::Returns) if extent.start == self.home => self.returned(now, time),
+            Some(Phase::Course) => self.passed(extent, issued, time, now),
+            _ => {}
+        }
+        let Some(phase) = self.phase else { return };
+        if self.in_flight.is_empty() && self.issued >= self.reads(phase) {
+            self.finish(phase, now);
+        }
+    }
+
+    /// Number of reads of the current part of a phase.
+    fn reads(&self, phase: Phase) -> usize {
+        match phase {
+            Phase::Sizes => READS_PER_SIZE,
+            Phase::Depths => READS_PER_PLACE * DEPTHS[self.index].max(4),
+            Phase::Returns if self.found.returns.len() + 1 >= RETURNS => self.issued,
+            Phase::Returns => usize::MAX,
+            Phase::Course => COURSE_READS,
+        }
+    }
+
+    fn finish(&mut self, phase: Phase, now: Nanos) {
+        match phase {
+            Phase::Sizes => {
+                let mut times = std::mem::take(&mut self.times);
+                times.sort_unstable();
+                self.found.sizes.push(OfSize { size: SIZES[self.index], times });
+            }
+            Phase::Depths => {
+                let seconds = (now - self.begun).as_secs_f64();
+                let reads_per_second = self.issued as f64 / seconds.max(1e-9);
+                self.found.depths.push(OfDepth { depth: DEPTHS[self.index], reads_per_second });
+            }
+            Phase::Returns | Phase::Course => {}
+        }
+        self.issued = 0;
+        self.index += 1;
+        let parts = match phase {
+            Phase::Sizes => SIZES.len(),
+            Phase::Depths => DEPTHS.len(),
+            Phase::Returns | Phase::Course => 1,
+        };
+        if self.index == parts {
+            self.index = 0;
+            self.phase = match phase {
+                Phase::Sizes => Some(Phase::Depths),
+                Phase::Depths => Some(Phase::Returns),
+                // Only a disk has policies and seek times to reveal.
+                Phase::Returns => rotation(&self.found.returns).map(|_| Phase::Course),
+                Phase::Course => None,
+            };
+        }
+    }
+
+    fn place(&mut self, phase: Phase) -> Extent {
+        match phase {
+            Phase::Sizes => self.anywhere(SIZES[self.index]),
+            Phase::Depths => self.anywhere(SMALL),
+            Phase::Returns if self.issued.is_multiple_of(self.between + 1) => {
+                Extent::new(self.home, Sectors(SMALL.0 / self.sector.0))
+            }
+            Phase::Returns => self.anywhere(SMALL),
+            Phase::Course => self.along(),
+        }
+    }
+
+    /// Returns a random place, aligned to small reads.
+    fn anywhere(&mut self, size: Bytes) -> Extent {
+        let (unit, sectors) = (SMALL.0 / self.sector.0, size.0 / self.sector.0);
+        let places = (self.capacity.0.saturating_sub(sectors) / unit).max(1);
+        Extent::new(Lba(self.random.next_u64() % places * unit), Sectors(sectors.min(self.capacity.0)))
+    }
+
+    /// A read of the home sector has ended.
+    fn returned(&mut self, now: Nanos, time: Nanos) {
+        let usual = self.found.sizes.first().and_then(|small| small.times.get(small.times.len() / 2));
+        let usual = usual.map_or(0.0, |usual| usual.0 as f64);
+        self.looked_at += 1;
+        if (time.0 as f64) < CACHED_MAX_RATIO * usual {
+            self.cached += 1;
+        } else {
+            self.found.returns.push(now);
+        }
+        if self.looked_at == RETURNS_PER_LOOK {
+            if self.cached * 2 >= RETURNS_PER_LOOK && self.between < BETWEEN[1] {
+                self.between *= 2;
+                self.found.returns.clear();
+                self.issued = 0;
+            }
+            (self.looked_at, self.cached) = (0, 0);
+        }
+    }
+
+    /// Returns the next read of the course.
+    fn along(&mut self) -> Extent {
+        let unit = SMALL.0 / self.sector.0;
+        let pick = self.random.next_u64();
+        let sectors = unit << (pick >> 8 & 3);
+        let start = if self.run_left > 0 {
+            self.run_left -= 1;
+            self.last.end().0
+        } else {
+            match pick % 10 {
+                0 => self.random.next_u64() % (self.capacity.0 / unit).max(1) * unit,
+                1 => self.recent.get((pick >> 16) as usize % 8).map_or(0, |recent| recent.start.0),
+                2..=5 => {
+                    self.run_left = 2 + (pick >> 16) % 6;
+                    self.random.next_u64() % (self.capacity.0 / unit).max(1) * unit
+                }
+                _ => {
+                    // A step of any order of magnitude, up or down.
+                    let bits = (self.capacity.0 / unit).max(2).ilog2() as u64;
+                    let step = (1 + (pick >> 16) % (1 << (1 + (pick >> 40) % bits))) * unit;
+                    let here = self.last.start.0;
+                    if pick >> 60 & 1 == 0 { here + step } else { here.saturating_sub(step) }
+                }
+            }
+        };
+        let start = if start + sectors > self.capacity.0 {
+            start % (self.capacity.0 / 2) / unit * unit
+        } else {
+            start
+        };
+        Extent::new(Lba(start), Sectors(sectors.min(self.capacity.0)))
+    }
+
+    /// A read of the course has ended.
+    fn passed(&mut self, extent: Extent, issued: Nanos, response: Nanos, now: Nanos) {
+        if let Some(before) = self.found.course.last_mut() {
+            before.think = issued.saturating_sub(before.ended());
+        }
+        self.found.course.push(Measured {
+            op: Op::Read,
+            fua: false,
+            extent,
+            issued,
+            response,
+            think: Nanos::ZERO,
+            label: None,
+        });
+        self.last = extent;
+        self.recent.insert(0, extent);
+        self.recent.truncate(8);
+        let pick = self.random.next_u64();
+        let pause = if pick & 1 == 0 { 0 } else { (pick >> 1) % PAUSE_MAX.0 };
+        self.resume_at = now + Nanos(pause);
+    }
+}
