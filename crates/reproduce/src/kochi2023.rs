@@ -59,8 +59,8 @@ pub(crate) fn tasks(effort: Effort) -> Vec<Task> {
 const LIVE_POINTS: [(&str, &str); 2] = [("PC2", "20"), ("PC3", "10")];
 /// Live runs of each point.
 const LIVE_RUNS: u32 = 3;
-/// How long live readers read in `--quick`, in seconds: some hundred I/Os.
-const LIVE_DURATION_QUICK_S: u32 = 8;
+/// How long live readers read in `--quick`, in seconds: about a hundred I/Os.
+const LIVE_DURATION_QUICK_S: u32 = 5;
 /// How long they read in `--full`, in seconds.
 const LIVE_DURATION_FULL_S: u32 = 120;
 
