@@ -91,9 +91,19 @@ fn misses_by_segments(bencher: Bencher<'_, '_>, segments: u32) {
         .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 1 }, &reads)));
 }
 
-/// Random reads by policy and queue depth.
-#[divan::bench(args = [("sptf", 1), ("sptf", 32), ("sptf", 256), ("fcfs", 1), ("fcfs", 32), ("fcfs", 256)])]
-fn misses_by_depth(bencher: Bencher<'_, '_>, (policy, depth): (&str, usize)) {
+/// Random reads with SPTF, by queue depth.
+#[divan::bench(args = [1, 32, 256])]
+fn misses_sptf(bencher: Bencher<'_, '_>, depth: usize) {
+    misses_by_depth(bencher, "sptf", depth);
+}
+
+/// Random reads with FCFS, by queue depth.
+#[divan::bench(args = [1, 32, 256])]
+fn misses_fcfs(bencher: Bencher<'_, '_>, depth: usize) {
+    misses_by_depth(bencher, "fcfs", depth);
+}
+
+fn misses_by_depth(bencher: Bencher<'_, '_>, policy: &str, depth: usize) {
     const COMMANDS: usize = 100_000;
     let mut random = rand_pcg::Pcg64::new(4, 1);
     let reads: Vec<Arrival> = (0..COMMANDS).map(|_| read(random.next_u64() % 60_000_000 * 8, 8)).collect();
