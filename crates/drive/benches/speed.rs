@@ -78,6 +78,42 @@ fn misses_sptf_32(bencher: Bencher<'_, '_>) {
         .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 32 }, &reads)));
 }
 
+/// Random reads alone, each of which evicts a segment, by the number of segments.
+#[divan::bench(args = [1, 16, 256, 4096])]
+fn misses_by_segments(bencher: Bencher<'_, '_>, segments: u32) {
+    const COMMANDS: usize = 100_000;
+    let mut random = rand_pcg::Pcg64::new(3, 1);
+    let reads: Vec<Arrival> = (0..COMMANDS).map(|_| read(random.next_u64() % 60_000_000 * 8, 8)).collect();
+    let segments = segments.to_string();
+    let spec = drive(&[("cache.size", "64MiB"), ("cache.segments.count", &segments)]);
+    bencher
+        .counter(ItemsCount::new(COMMANDS))
+        .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 1 }, &reads)));
+}
+
+/// Random reads with SPTF, by queue depth.
+#[divan::bench(args = [1, 32, 256])]
+fn misses_sptf(bencher: Bencher<'_, '_>, depth: usize) {
+    misses_by_depth(bencher, "sptf", depth);
+}
+
+/// Random reads with FCFS, by queue depth.
+#[divan::bench(args = [1, 32, 256])]
+fn misses_fcfs(bencher: Bencher<'_, '_>, depth: usize) {
+    misses_by_depth(bencher, "fcfs", depth);
+}
+
+fn misses_by_depth(bencher: Bencher<'_, '_>, policy: &str, depth: usize) {
+    const COMMANDS: usize = 100_000;
+    let mut random = rand_pcg::Pcg64::new(4, 1);
+    let reads: Vec<Arrival> = (0..COMMANDS).map(|_| read(random.next_u64() % 60_000_000 * 8, 8)).collect();
+    let text = depth.to_string();
+    let spec = drive(&[("queue.depth", &text), ("queue.policy", policy), ("cache.read_ahead.mode", "off")]);
+    bencher
+        .counter(ItemsCount::new(COMMANDS))
+        .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: depth }, &reads)));
+}
+
 /// The desktop workload of `trace generate pc`. An item is a simulated second, so items per second is the speedup over
 /// real time.
 #[divan::bench]
