@@ -3,7 +3,18 @@
 use sakiyomi_drive::spec::{DriveSpec, Overhead, SeekSpec, SignedNanos};
 use sakiyomi_model::{Bytes, Nanos};
 
-use crate::interval::Unit;
+/// Units of parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// A share from 0 to 1.
+    Share,
+    /// Revolutions per minute.
+    RevolutionsPerMinute,
+}
 
 /// A continuous parameter, or a correction to several values at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +27,8 @@ pub(crate) enum Parameter {
     Reconnect,
     /// `interface.overhead.completion`.
     Completion,
+    /// `interface.overhead.completion`, at the expense of the processing of cached commands: only the sum shows there.
+    CompletionOfMedia,
     /// `interface.overhead.completion_write`.
     CompletionWrite,
     /// `interface.link_rate`.
@@ -73,7 +86,7 @@ pub(crate) enum SeekPart {
 }
 
 /// Knots of the correction of a table, on the logarithmic scale of distances.
-const KNOTS: u8 = 4;
+const SEEK_KNOTS: u8 = 4;
 
 impl Parameter {
     /// Returns the parameters that a drive has, those that matter most first.
@@ -84,6 +97,7 @@ impl Parameter {
         let mut all: Vec<P> = commands.map(|command| P::Overhead(command, Case::Any)).to_vec();
         all.extend([
             P::Completion,
+            P::CompletionOfMedia,
             P::CompletionWrite,
             P::Reconnect,
             P::LinkRate,
@@ -112,6 +126,7 @@ impl Parameter {
                 (Overhead::After { .. }, case) => *case != Case::Any,
             },
             Parameter::Seek(part) => *part != SeekPart::Whole,
+            Parameter::CompletionOfMedia => false,
             Parameter::CompletionWrite => spec.interface.overhead.completion_write.is_some(),
             Parameter::LinkRateWrite => spec.interface.link_rate_write.is_some(),
             _ => true,
@@ -131,7 +146,7 @@ impl Parameter {
             Parameter::Rotation => spec.servo.rpm,
             Parameter::Overhead(command, case) => case.get(command.of(spec)),
             Parameter::Reconnect => overhead.reconnect.0 as f64,
-            Parameter::Completion => overhead.completion.0 as f64,
+            Parameter::Completion | Parameter::CompletionOfMedia => overhead.completion.0 as f64,
             Parameter::CompletionWrite => overhead.completion_write.unwrap_or(overhead.completion).0 as f64,
             Parameter::LinkRate => spec.interface.link_rate.0 as f64,
             Parameter::LinkRateWrite => {
@@ -162,6 +177,14 @@ impl Parameter {
             }
             Parameter::Reconnect => spec.interface.overhead.reconnect = nanos(value),
             Parameter::Completion => spec.interface.overhead.completion = nanos(value),
+            Parameter::CompletionOfMedia => {
+                let by = self.get(spec) - nanos(value).0 as f64;
+                spec.interface.overhead.completion = nanos(value);
+                for command in [Command::ReadHit, Command::WriteHit] {
+                    let cached = Parameter::Overhead(command, Case::Any);
+                    cached.set(spec, cached.get(spec) + by);
+                }
+            }
             Parameter::CompletionWrite => spec.interface.overhead.completion_write = Some(nanos(value)),
             Parameter::LinkRate => spec.interface.link_rate = rate(value),
             Parameter::LinkRateWrite => spec.interface.link_rate_write = Some(rate(value)),
@@ -222,7 +245,9 @@ impl Parameter {
                 format!("interface.overhead.{}{}", command.name(), case.suffix())
             }
             Parameter::Reconnect => "interface.overhead.reconnect".to_owned(),
-            Parameter::Completion => "interface.overhead.completion".to_owned(),
+            Parameter::Completion | Parameter::CompletionOfMedia => {
+                "interface.overhead.completion".to_owned()
+            }
             Parameter::CompletionWrite => "interface.overhead.completion_write".to_owned(),
             Parameter::LinkRate => "interface.link_rate".to_owned(),
             Parameter::LinkRateWrite => "interface.link_rate_write".to_owned(),
@@ -257,7 +282,9 @@ impl Parameter {
             Parameter::Overhead(Command::WriteMiss | Command::WriteData, _) => {
                 "random writes all over the drive"
             }
-            Parameter::Reconnect | Parameter::Completion => "uncached reads and cached reads of equal sizes",
+            Parameter::Reconnect | Parameter::Completion | Parameter::CompletionOfMedia => {
+                "uncached reads and cached reads of equal sizes"
+            }
             Parameter::CompletionWrite => "uncached writes of several sizes",
             Parameter::LinkRate | Parameter::ReadWatermark => "reads of several sizes, cached and uncached",
             Parameter::LinkRateWrite => "writes of several sizes",
@@ -352,7 +379,9 @@ fn seek_parts(seek: &SeekSpec) -> Vec<SeekPart> {
     match seek {
         SeekSpec::Datasheet { .. } => vec![S::TrackToTrack, S::Average, S::FullStroke],
         SeekSpec::TwoPiece { .. } => vec![S::ShortBase, S::ShortPerRoot, S::LongBase, S::LongPerCylinder],
-        SeekSpec::Table { .. } => [S::Whole, S::Zero].into_iter().chain((0..KNOTS).map(S::Knot)).collect(),
+        SeekSpec::Table { .. } => {
+            [S::Whole, S::Zero].into_iter().chain((0..SEEK_KNOTS).map(S::Knot)).collect()
+        }
     }
 }
 
@@ -441,7 +470,7 @@ fn weight(points: &[(u32, Nanos)], distance: u32, knot: u8) -> f64 {
     if distance == 0 {
         return 0.0;
     }
-    let place = f64::from(distance).ln() / f64::from(longest).ln() * f64::from(KNOTS - 1);
+    let place = f64::from(distance).ln() / f64::from(longest).ln() * f64::from(SEEK_KNOTS - 1);
     (1.0 - (place - f64::from(knot)).abs()).max(0.0)
 }
 
