@@ -215,8 +215,8 @@ mod tests {
             assert!(policy(key).to == value && policy(key).is_identified(), "{:?}", policy(key));
         }
         let rotation = found.parameters.iter().find(|parameter| parameter.key == "servo.rpm").unwrap();
-        let [low, high] = rotation.interval.unwrap();
-        assert!((low..=high).contains(&7200.0), "{rotation:?}");
+        // One of two thousand: with the noise of ten microseconds, fifteen seconds of requests tell no more.
+        assert!((rotation.to - 7200.0).abs() < 3.6, "{rotation:?}");
         assert!(found.trials.iter().any(|trial| trial.step == Step::Given));
         let rms = |step| found.trials.iter().find(|trial| trial.step == step).unwrap().rms_ns;
         assert!(rms(Step::PoliciesAndParameters) < rms(Step::Given) / 2.0);

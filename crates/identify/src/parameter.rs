@@ -27,8 +27,6 @@ pub(crate) enum Parameter {
     Reconnect,
     /// `interface.overhead.completion`.
     Completion,
-    /// `interface.overhead.completion`, at the expense of the processing of cached commands: only the sum shows there.
-    CompletionOfMedia,
     /// `interface.overhead.completion_write`.
     CompletionWrite,
     /// `interface.link_rate`.
@@ -97,7 +95,6 @@ impl Parameter {
         let mut all: Vec<P> = commands.map(|command| P::Overhead(command, Case::Any)).to_vec();
         all.extend([
             P::Completion,
-            P::CompletionOfMedia,
             P::CompletionWrite,
             P::Reconnect,
             P::LinkRate,
@@ -126,7 +123,6 @@ impl Parameter {
                 (Overhead::After { .. }, case) => *case != Case::Any,
             },
             Parameter::Seek(part) => *part != SeekPart::Whole,
-            Parameter::CompletionOfMedia => false,
             Parameter::CompletionWrite => spec.interface.overhead.completion_write.is_some(),
             Parameter::LinkRateWrite => spec.interface.link_rate_write.is_some(),
             _ => true,
@@ -146,7 +142,7 @@ impl Parameter {
             Parameter::Rotation => spec.servo.rpm,
             Parameter::Overhead(command, case) => case.get(command.of(spec)),
             Parameter::Reconnect => overhead.reconnect.0 as f64,
-            Parameter::Completion | Parameter::CompletionOfMedia => overhead.completion.0 as f64,
+            Parameter::Completion => overhead.completion.0 as f64,
             Parameter::CompletionWrite => overhead.completion_write.unwrap_or(overhead.completion).0 as f64,
             Parameter::LinkRate => spec.interface.link_rate.0 as f64,
             Parameter::LinkRateWrite => {
@@ -177,14 +173,6 @@ impl Parameter {
             }
             Parameter::Reconnect => spec.interface.overhead.reconnect = nanos(value),
             Parameter::Completion => spec.interface.overhead.completion = nanos(value),
-            Parameter::CompletionOfMedia => {
-                let by = self.get(spec) - nanos(value).0 as f64;
-                spec.interface.overhead.completion = nanos(value);
-                for command in [Command::ReadHit, Command::WriteHit] {
-                    let cached = Parameter::Overhead(command, Case::Any);
-                    cached.set(spec, cached.get(spec) + by);
-                }
-            }
             Parameter::CompletionWrite => spec.interface.overhead.completion_write = Some(nanos(value)),
             Parameter::LinkRate => spec.interface.link_rate = rate(value),
             Parameter::LinkRateWrite => spec.interface.link_rate_write = Some(rate(value)),
@@ -245,9 +233,7 @@ impl Parameter {
                 format!("interface.overhead.{}{}", command.name(), case.suffix())
             }
             Parameter::Reconnect => "interface.overhead.reconnect".to_owned(),
-            Parameter::Completion | Parameter::CompletionOfMedia => {
-                "interface.overhead.completion".to_owned()
-            }
+            Parameter::Completion => "interface.overhead.completion".to_owned(),
             Parameter::CompletionWrite => "interface.overhead.completion_write".to_owned(),
             Parameter::LinkRate => "interface.link_rate".to_owned(),
             Parameter::LinkRateWrite => "interface.link_rate_write".to_owned(),
@@ -282,9 +268,7 @@ impl Parameter {
             Parameter::Overhead(Command::WriteMiss | Command::WriteData, _) => {
                 "random writes all over the drive"
             }
-            Parameter::Reconnect | Parameter::Completion | Parameter::CompletionOfMedia => {
-                "uncached reads and cached reads of equal sizes"
-            }
+            Parameter::Reconnect | Parameter::Completion => "uncached reads and cached reads of equal sizes",
             Parameter::CompletionWrite => "uncached writes of several sizes",
             Parameter::LinkRate | Parameter::ReadWatermark => "reads of several sizes, cached and uncached",
             Parameter::LinkRateWrite => "writes of several sizes",
