@@ -44,17 +44,15 @@ MODES = {
     "long-preads-threads": "from concurrent.futures import ThreadPoolExecutor\n"
     "with ThreadPoolExecutor(3) as threads: list(threads.map(lambda at: len(os.pread(file, 8 << 20, at)), range(0, size, 8 << 20)))",
 }
-# Of this interpreter itself: a shim would start other processes first.
-INTERPRETER = os.path.realpath(sys.executable)
 
 
-def tables(directory, megabytes):
+def tables(directory, megabytes, python):
     """Makes the files; gives the path and the command of each reader."""
     data, lines, database = (directory / name for name in ("readers.bin", "readers.txt", "readers.sqlite"))
     with open(data, "wb") as file:
         for seed in range(megabytes):
             file.write(Random(seed).randbytes(MIB))
-    readers = {name: (data, [INTERPRETER, "-c", f"path = {str(data)!r}\n{PYTHON}{mode}"]) for name, mode in MODES.items()}
+    readers = {name: (data, [python, "-c", f"path = {str(data)!r}\n{PYTHON}{mode}"]) for name, mode in MODES.items()}
     order = Random(1)
     with open(lines, "w") as file:
         for _ in range(1_500_000):
@@ -62,7 +60,8 @@ def tables(directory, megabytes):
     if shutil.which("sort"):
         readers["sort"] = (lines, ["sort", "-o", "/dev/null", str(lines)])
     if shutil.which("xz"):
-        subprocess.run(["xz", "-1", "--keep", "--force", str(lines)], check=True)
+        with open(f"{lines}.xz", "wb") as file:
+            subprocess.run(["xz", "-1", "--stdout", str(lines)], stdout=file, check=True)
         readers["xz -d"] = (Path(f"{lines}.xz"), ["sh", "-c", f"xz -dc '{lines}.xz' > /dev/null"])
     if shutil.which("sqlite3"):
         database.unlink(missing_ok=True)
@@ -93,9 +92,11 @@ def main():
     parser.add_argument("--readers", help="names, divided by commas")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--user", help="number of another user, for a further column")
+    # The interpreter itself: a shim would start other processes first. The other user must be able to execute it.
+    parser.add_argument("--python", default=os.path.realpath(sys.executable))
     parser.add_argument("--binary", type=Path, default=BINARY)
     options = parser.parse_args()
-    readers = tables(options.directory, options.megabytes)
+    readers = tables(options.directory, options.megabytes, options.python)
     wanted = options.readers.split(",") if options.readers else list(readers)
     helped = [str(options.binary.absolute()), "run", "--no-learn", "--quiet", "--"]
     other = ["setpriv", "--reuid", str(options.user), "--regid", str(options.user), "--clear-groups"]

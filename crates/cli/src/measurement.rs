@@ -98,6 +98,18 @@ impl Measurement {
         Ok(before)
     }
 
+    /// Interprets a closed loop's delays as [`Measurement::anchor`] does, by the first `count` requests alone.
+    pub(crate) fn orient(&mut self, drive: impl Fn() -> Result<Drive>, count: usize) -> Result<()> {
+        let requests = self.requests[..count].to_vec();
+        let mut first = Measurement { trace: String::new(), requests, pace: self.pace, delays_before: false };
+        first.anchor(drive)?;
+        if first.delays_before {
+            delays_before(&mut self.requests);
+            self.delays_before = true;
+        }
+        Ok(())
+    }
+
     /// Describes the free replay, unless it is simply at the trace's own times.
     pub(crate) fn describe(&self) -> Option<&'static str> {
         match self.pace {

@@ -19,13 +19,13 @@ const JACKKNIFE_PARTS: usize = 10;
 /// Standard errors by which a change must pay: one in forty changes that do nothing would seem to.
 const GAIN_MIN_STANDARD_ERRORS: f64 = 2.0;
 /// Beginnings of searches, beside the given drive.
-const RESTARTS: usize = 2;
+const SEARCH_RESTARTS: usize = 2;
 /// Typical number of alternatives of a policy.
 const POLICY_ALTERNATIVES_TYPICAL: usize = 6;
 /// Passes over all policies; later ones rarely change anything.
 const PASSES_MAX: usize = 6;
 
-/// What a trace says about a policy.
+/// Evidence of a trace about a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// Key.
@@ -66,7 +66,7 @@ pub(crate) fn decide(training: &Training<'_>, start: &DriveSpec) -> Option<Drive
     let mut beginnings: Vec<Candidate> =
         beginnings(start).iter().filter_map(|spec| candidate(training, spec)).collect();
     beginnings.sort_by(|a, b| b.ln_likelihood.total_cmp(&a.ln_likelihood));
-    for beginning in beginnings.into_iter().take(RESTARTS) {
+    for beginning in beginnings.into_iter().take(SEARCH_RESTARTS) {
         let other = improved(training, beginning);
         // Several policies differ, so the change costs several choices.
         let choices = changed(&best.spec, &other.spec).max(1) as f64;

@@ -9,14 +9,14 @@
 use std::f64::consts::LN_2;
 
 /// Levels of the tree: a leaf is 2⁻¹² of the range, finer than the timer noise of a disk.
-const DEPTH: u32 = 12;
+const TREE_DEPTH: u32 = 12;
 /// Number of leaves.
-pub(crate) const LEAVES: u32 = 1 << DEPTH;
+pub(crate) const TREE_LEAVES: u32 = 1 << TREE_DEPTH;
 
 /// Returns the logarithm (in nats) of the marginal likelihood of a sample, given as leaf numbers in ascending order.
 pub(crate) fn ln_likelihood(ascending: &[u32]) -> f64 {
-    debug_assert!(ascending.is_sorted() && ascending.last().is_none_or(|leaf| *leaf < LEAVES));
-    node(ascending, 0, DEPTH)
+    debug_assert!(ascending.is_sorted() && ascending.last().is_none_or(|leaf| *leaf < TREE_LEAVES));
+    node(ascending, 0, TREE_DEPTH)
 }
 
 /// Returns the likelihood of the sample within the node that begins at leaf `first` and is `height` levels high.
@@ -86,7 +86,7 @@ mod tests {
         let spread: Vec<u32> = (0..100).map(|index| index * 40).collect();
         assert!(ln_likelihood(&peak) > ln_likelihood(&spread) + 500.0);
         // Nothing is gained over the uniform density where there is no shape, and little is lost.
-        let uniform = -LN_2 * f64::from(DEPTH) * 100.0;
+        let uniform = -LN_2 * f64::from(TREE_DEPTH) * 100.0;
         assert!(
             (-2.0 * LN_2..3.0).contains(&(ln_likelihood(&spread) - uniform)),
             "{}",
@@ -97,9 +97,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
-        fn the_probabilities_of_the_next_value_add_up_to_one(sample in prop::collection::vec(0..LEAVES, 0..8)) {
+        fn the_probabilities_of_the_next_value_add_up_to_one(sample in prop::collection::vec(0..TREE_LEAVES, 0..8)) {
             let before = ln_likelihood(&sorted(sample.clone()));
-            let next = (0..LEAVES).map(|leaf| {
+            let next = (0..TREE_LEAVES).map(|leaf| {
                 let with = sorted(sample.iter().copied().chain([leaf]).collect());
                 (ln_likelihood(&with) - before).exp()
             });

@@ -11,7 +11,7 @@ use crate::parameter::Parameter;
 use crate::training::Training;
 
 /// Rounds of the search; the steps are halved after each.
-const ROUNDS: usize = 9;
+const SEARCH_ROUNDS: usize = 9;
 /// Passes over all parameters within a round.
 const PASSES_MAX: usize = 2;
 /// Factor by which a step grows that improves the fit.
@@ -36,7 +36,7 @@ pub(crate) fn estimate(training: &Training<'_>, start: &DriveSpec) -> Option<Est
     let mut parameters = Parameter::all(start);
     parameters.retain(|parameter| dependents(training, *parameter, start, &replays) >= SAMPLES_MIN);
     let mut steps: Vec<f64> = parameters.iter().map(|parameter| parameter.steps(start)[0]).collect();
-    for _ in 0..ROUNDS {
+    for _ in 0..SEARCH_ROUNDS {
         for _ in 0..PASSES_MAX {
             let mut gained = false;
             for (parameter, step) in parameters.iter().zip(&steps) {

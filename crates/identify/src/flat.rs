@@ -18,7 +18,7 @@ pub struct Flat {
 }
 
 /// Shares between which the distribution of the latency is measured: rare delays have other causes.
-const QUANTILES: [f64; 2] = [0.05, 0.95];
+const LATENCY_QUANTILES: [f64; 2] = [0.05, 0.95];
 /// Shortest transfer of the largest read that counts as one, as a share of the latency.
 const TRANSFER_MIN_RATIO: f64 = 0.02;
 
@@ -46,7 +46,7 @@ pub fn flat(surveyed: &Surveyed) -> Option<Flat> {
     let transfers = per_byte * medians.last()?.0 > TRANSFER_MIN_RATIO * latency;
     let small = surveyed.sizes.first()?;
     let at = |share: f64| small.times[((small.times.len() - 1) as f64 * share).round() as usize].0 as f64;
-    let [low, high] = QUANTILES;
+    let [low, high] = LATENCY_QUANTILES;
     let spread = ((at(high) - at(low)) / (high - low) / 2.0 / latency).clamp(0.0, 1.0);
     // Little's law: requests served at a time are throughput times latency.
     let fastest = surveyed.depths.iter().map(|of| of.reads_per_second).fold(0.0, f64::max);

@@ -13,11 +13,11 @@
 use sakiyomi_drive::spec::DriveSpec;
 
 use crate::likelihood::losses;
-use crate::parameter::Parameter;
+use crate::parameter::{Parameter, Unit};
 use crate::training::{Replays, Training};
 
 /// Parts of the trace whose gradients are compared.
-const PARTS: usize = 20;
+const GRADIENT_PARTS: usize = 20;
 /// Quantile 97.5 % of Student's distribution with one degree of freedom less than parts.
 const T_QUANTILE: f64 = 2.093;
 /// Requests that must depend on a parameter.
@@ -29,7 +29,7 @@ const DISTANCE_ROUNDS: usize = 14;
 /// Half-width of an interval, relative to the value, from which a parameter counts as not identified.
 const HALF_WIDTH_MAX_RATIO: f64 = 1.0;
 
-/// What a trace says about a parameter.
+/// Evidence of a trace about a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// Key.
@@ -48,19 +48,6 @@ pub struct Estimate {
     pub obstacle: Option<Obstacle>,
     /// Requests that would identify it.
     pub advice: &'static str,
-}
-
-/// Units of parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Bytes per second.
-    BytesPerSecond,
-    /// A share from 0 to 1.
-    Share,
-    /// Revolutions per minute.
-    RevolutionsPerMinute,
 }
 
 /// Reasons why a parameter is not identified.
@@ -237,9 +224,10 @@ fn widths(
     let count = directions.len();
     // Covariance of the gradients between parts.
     let spread = |a: usize, b: usize| {
-        let mean = |one: usize| gradients[one].iter().sum::<f64>() / PARTS as f64;
-        let products = (0..PARTS).map(|part| (gradients[a][part] - mean(a)) * (gradients[b][part] - mean(b)));
-        products.sum::<f64>() * PARTS as f64 / (PARTS - 1) as f64
+        let mean = |one: usize| gradients[one].iter().sum::<f64>() / GRADIENT_PARTS as f64;
+        let products =
+            (0..GRADIENT_PARTS).map(|part| (gradients[a][part] - mean(a)) * (gradients[b][part] - mean(b)));
+        products.sum::<f64>() * GRADIENT_PARTS as f64 / (GRADIENT_PARTS - 1) as f64
     };
     let covariance: Vec<Vec<f64>> = (0..count).map(|a| (0..count).map(|b| spread(a, b)).collect()).collect();
     for (row, direction) in directions.iter().enumerate() {
@@ -275,16 +263,18 @@ fn widths(
 /// Returns the gradient of the loss in each part of the trace, in units of the distance.
 fn gradients(direction: &Direction) -> Vec<f64> {
     let [up, down] = &direction.changes;
-    let mut parts = vec![0.0; PARTS];
+    let mut parts = vec![0.0; GRADIENT_PARTS];
     for (place, (up, down)) in up.iter().zip(down).enumerate() {
-        parts[place * PARTS / direction.changes[0].len()] += (up - down) / 2.0;
+        parts[place * GRADIENT_PARTS / direction.changes[0].len()] += (up - down) / 2.0;
     }
     parts
 }
 
 /// Limits the correlations of the curvature: beyond this, the differences are noise, and the matrix may have no inverse.
 fn regularize(matrix: &mut [Vec<f64>]) {
+    // Two parameters may compensate for each other almost entirely.
     const CORRELATION_MAX: f64 = 0.99;
+    // Widens intervals by half a percent at most where the curvature is regular.
     const RIDGE_RATIO: f64 = 0.01;
     for a in 0..matrix.len() {
         for b in 0..a {

@@ -42,6 +42,7 @@ mod sample;
 pub use decide::Decision;
 pub use fit::{Identified, Step, Trial, fit};
 pub use flat::{Flat, flat};
-pub use interval::{Estimate, Obstacle, Unit};
+pub use interval::{Estimate, Obstacle};
+pub use parameter::Unit;
 pub use rotation::{Rotation, rotation};
 pub use survey::{Action, OfDepth, OfSize, Phase, Probe, Survey, Surveyed};

@@ -13,7 +13,7 @@
 //!   of alike requests, as the demerit figure does, in units of their variance.
 
 use crate::dyadic;
-use crate::training::{CONTEXTS, Replays, Training};
+use crate::training::{CONTEXT_COUNT, Replays, Training};
 
 /// Weight of the distribution relative to the single requests. Of 0, 1 and 3, this had the least errors when the first
 /// quarters of the five drives of `traces/disksim` were fitted and the second ones judged, and the reverse.
@@ -30,12 +30,12 @@ pub(crate) fn marginal(training: &Training<'_>, replays: &Replays, keep: impl Fn
     let range = training.residual_max();
     let leaf = |residual: f64| {
         let share = (residual / range + 1.0) / 2.0;
-        (share * f64::from(dyadic::LEAVES)).floor().clamp(0.0, f64::from(dyadic::LEAVES - 1)) as u32
+        (share * f64::from(dyadic::TREE_LEAVES)).floor().clamp(0.0, f64::from(dyadic::TREE_LEAVES - 1)) as u32
     };
     let sum: f64 = replays
         .iter()
         .map(|replay| {
-            let mut contexts = vec![Vec::new(); CONTEXTS];
+            let mut contexts = vec![Vec::new(); CONTEXT_COUNT];
             for (place, own) in replay.iter().enumerate().filter(|(place, _)| keep(*place)) {
                 contexts[training.context(place, own)].push(leaf(training.residual(place, own)));
             }
@@ -53,7 +53,7 @@ pub(crate) fn marginal(training: &Training<'_>, replays: &Replays, keep: impl Fn
 pub(crate) fn losses(training: &Training<'_>, replays: &Replays) -> Vec<f64> {
     let mut losses = vec![0.0; training.measured.len()];
     for replay in replays {
-        let mut contexts: Vec<Vec<usize>> = vec![Vec::new(); CONTEXTS];
+        let mut contexts: Vec<Vec<usize>> = vec![Vec::new(); CONTEXT_COUNT];
         for (place, own) in replay.iter().enumerate() {
             contexts[training.context(place, own)].push(place);
         }

@@ -3,7 +3,18 @@
 use sakiyomi_drive::spec::{DriveSpec, Overhead, SeekSpec, SignedNanos};
 use sakiyomi_model::{Bytes, Nanos};
 
-use crate::interval::Unit;
+/// Units of parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// A share from 0 to 1.
+    Share,
+    /// Revolutions per minute.
+    RevolutionsPerMinute,
+}
 
 /// A continuous parameter, or a correction to several values at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +84,7 @@ pub(crate) enum SeekPart {
 }
 
 /// Knots of the correction of a table, on the logarithmic scale of distances.
-const KNOTS: u8 = 4;
+const SEEK_KNOTS: u8 = 4;
 
 impl Parameter {
     /// Returns the parameters that a drive has, those that matter most first.
@@ -352,7 +363,9 @@ fn seek_parts(seek: &SeekSpec) -> Vec<SeekPart> {
     match seek {
         SeekSpec::Datasheet { .. } => vec![S::TrackToTrack, S::Average, S::FullStroke],
         SeekSpec::TwoPiece { .. } => vec![S::ShortBase, S::ShortPerRoot, S::LongBase, S::LongPerCylinder],
-        SeekSpec::Table { .. } => [S::Whole, S::Zero].into_iter().chain((0..KNOTS).map(S::Knot)).collect(),
+        SeekSpec::Table { .. } => {
+            [S::Whole, S::Zero].into_iter().chain((0..SEEK_KNOTS).map(S::Knot)).collect()
+        }
     }
 }
 
@@ -441,7 +454,7 @@ fn weight(points: &[(u32, Nanos)], distance: u32, knot: u8) -> f64 {
     if distance == 0 {
         return 0.0;
     }
-    let place = f64::from(distance).ln() / f64::from(longest).ln() * f64::from(KNOTS - 1);
+    let place = f64::from(distance).ln() / f64::from(longest).ln() * f64::from(SEEK_KNOTS - 1);
     (1.0 - (place - f64::from(knot)).abs()).max(0.0)
 }
 

@@ -301,9 +301,10 @@ fn longest_track_bytes(spec: &DriveSpec) -> u64 {
 
 /// Returns sizes from a quarter to four times the given one, in whole sectors.
 fn around(size: Bytes, spec: &DriveSpec) -> impl Iterator<Item = u64> {
-    const FACTORS: [f64; 8] = [0.25, 0.5, 0.707, 0.9, 1.1, 1.414, 2.0, 4.0];
+    // Near ones for a search that goes on, far ones to leave a plateau.
+    const SIZE_FACTORS: [f64; 8] = [0.25, 0.5, 0.707, 0.9, 1.1, 1.414, 2.0, 4.0];
     let sector = spec.geometry.sector.0;
-    FACTORS.into_iter().map(move |factor| {
+    SIZE_FACTORS.into_iter().map(move |factor| {
         let sectors = (size.0 as f64 * factor / sector as f64).round().max(1.0);
         sectors as u64 * sector
     })

@@ -21,11 +21,11 @@ const COHERENCE_MIN: f64 = 0.5;
 /// Share of the largest coherence at which a longer period is taken instead.
 const LONGER_MIN_RATIO: f64 = 0.9;
 /// Grid steps within the width of a peak.
-const OVERSAMPLING: f64 = 4.0;
+const GRID_OVERSAMPLING: f64 = 4.0;
 /// Ends of the first search: the grid grows with the time that they span.
 const FIRST_ENDS: usize = 16;
 /// Quantile 97.5 % of the normal distribution, and a little for the few degrees of freedom.
-const QUANTILE: f64 = 2.1;
+const NORMAL_QUANTILE: f64 = 2.1;
 
 /// A period of rotation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,14 +60,14 @@ pub fn rotation(ends: &[Nanos]) -> Option<Rotation> {
         return None;
     }
     let rpm = |period: f64| 60e9 / period;
-    let half = QUANTILE * error;
+    let half = NORMAL_QUANTILE * error;
     Some(Rotation { rpm: rpm(period), interval: [rpm(period + half), rpm(period - half)], coherence })
 }
 
 /// Searches all periods on a grid.
 fn coarse(ends: &[f64]) -> Option<f64> {
     let [low, high] = [SPEEDS_RPM.start() / 60e9, SPEEDS_RPM.end() / 60e9];
-    let step = 1.0 / (ends.last()?.max(1.0) * OVERSAMPLING);
+    let step = 1.0 / (ends.last()?.max(1.0) * GRID_OVERSAMPLING);
     let count = ((high - low) / step).ceil() as usize;
     let at = |index: usize| low + index as f64 * step;
     let coherences: Vec<f64> = (0..=count).map(|index| coherence(ends, at(index))).collect();
@@ -92,9 +92,10 @@ fn coherence(ends: &[f64], frequency: f64) -> f64 {
 fn fitted(ends: &[f64], period: &mut f64) -> f64 {
     /// Residuals beyond this share of a revolution are reads that were disturbed.
     const OUTLIER_RATIO: f64 = 0.15;
-    const ROUNDS: usize = 4;
+    /// Each round leaves out the outliers of the one before.
+    const LINE_ROUNDS: usize = 4;
     let mut error = f64::INFINITY;
-    for _ in 0..ROUNDS {
+    for _ in 0..LINE_ROUNDS {
         let (sin, cos) = ends.iter().fold((0.0, 0.0), |(sin, cos), end| {
             let (s, c) = (TAU * (end / *period).fract()).sin_cos();
             (sin + s, cos + c)

@@ -18,32 +18,32 @@ use sakiyomi_validate::Measured;
 use crate::rotation::rotation;
 
 /// Sizes of reads in [`Phase::Sizes`].
-const SIZES: [Bytes; 6] =
+const READ_SIZES: [Bytes; 6] =
     [Bytes(4 << 10), Bytes(16 << 10), Bytes(64 << 10), Bytes(128 << 10), Bytes(512 << 10), Bytes(1 << 20)];
 /// Reads of each size.
 const READS_PER_SIZE: usize = 60;
 /// Numbers of reads at a time in [`Phase::Depths`].
-const DEPTHS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+const QUEUE_DEPTHS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Reads at each depth, for each of the depth's places.
 const READS_PER_PLACE: usize = 12;
 /// Returns to the same sector. With fewer the period could be mistaken for another by chance.
-const RETURNS: usize = 120;
+const RETURN_COUNT: usize = 120;
 /// A return that takes less than this share of a random read was served from a cache.
 const CACHED_MAX_RATIO: f64 = 0.4;
 /// Reads between two returns: doubled from the first to the last while returns are served from a cache.
-const BETWEEN: [usize; 2] = [1, 1024];
+const READS_BETWEEN: [usize; 2] = [1, 1024];
 /// The returns end after the whole time divided by this.
 const RETURNS_TIME_DIVISOR: u64 = 2;
 /// Returns after which their times are looked at.
 const RETURNS_PER_LOOK: usize = 6;
 /// Reads of the course.
 const COURSE_READS: usize = 2_000;
-/// Longest pause of the course.
+/// Longest pause between reads.
 const PAUSE_MAX: Nanos = Nanos(20_000_000);
 /// Size of a small read.
-const SMALL: Bytes = Bytes(4 << 10);
+const PROBE_SIZE: Bytes = Bytes(4 << 10);
 
-/// What a survey does next.
+/// The next action of a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Issue this read now.
@@ -140,7 +140,7 @@ impl Survey {
     #[must_use]
     pub fn new(capacity: Sectors, sector: Bytes, until: Nanos, seed: u64) -> Survey {
         let mut random = Pcg64::seed_from_u64(seed);
-        let small = SMALL.0 / sector.0;
+        let small = PROBE_SIZE.0 / sector.0;
         let home = random.next_u64() % (capacity.0 / small / 3).max(1) * small;
         Survey {
             sector,
@@ -154,7 +154,7 @@ impl Survey {
             issued: 0,
             times: Vec::new(),
             begun: Nanos::ZERO,
-            between: BETWEEN[0],
+            between: READS_BETWEEN[0],
             looked_at: 0,
             cached: 0,
             home: Lba(home),
@@ -196,7 +196,7 @@ impl Survey {
             self.finish(phase, now);
             return self.poll(now);
         }
-        let depth = if phase == Phase::Depths { DEPTHS[self.index] } else { 1 };
+        let depth = if phase == Phase::Depths { QUEUE_DEPTHS[self.index] } else { 1 };
         if self.in_flight.len() >= depth || self.issued >= self.reads(phase) {
             return Action::Await;
         }
@@ -225,6 +225,8 @@ impl Survey {
         match self.phase {
             Some(Phase::Sizes) => self.times.push(time),
             Some(Phase::Returns) if extent.start == self.home => self.returned(now, time),
+            // Ends at regular times would look like a rotation.
+            Some(Phase::Returns) => self.resume_at = now + Nanos(self.random.next_u64() % PAUSE_MAX.0),
             Some(Phase::Course) => self.passed(extent, issued, time, now),
             _ => {}
         }
@@ -238,8 +240,8 @@ impl Survey {
     fn reads(&self, phase: Phase) -> usize {
         match phase {
             Phase::Sizes => READS_PER_SIZE,
-            Phase::Depths => READS_PER_PLACE * DEPTHS[self.index].max(4),
-            Phase::Returns if self.found.returns.len() + 1 >= RETURNS => self.issued,
+            Phase::Depths => READS_PER_PLACE * QUEUE_DEPTHS[self.index].max(4),
+            Phase::Returns if self.found.returns.len() + 1 >= RETURN_COUNT => self.issued,
             Phase::Returns => usize::MAX,
             Phase::Course => COURSE_READS,
         }
@@ -250,20 +252,20 @@ impl Survey {
             Phase::Sizes => {
                 let mut times = std::mem::take(&mut self.times);
                 times.sort_unstable();
-                self.found.sizes.push(OfSize { size: SIZES[self.index], times });
+                self.found.sizes.push(OfSize { size: READ_SIZES[self.index], times });
             }
             Phase::Depths => {
                 let seconds = (now - self.begun).as_secs_f64();
                 let reads_per_second = self.issued as f64 / seconds.max(1e-9);
-                self.found.depths.push(OfDepth { depth: DEPTHS[self.index], reads_per_second });
+                self.found.depths.push(OfDepth { depth: QUEUE_DEPTHS[self.index], reads_per_second });
             }
             Phase::Returns | Phase::Course => {}
         }
         self.issued = 0;
         self.index += 1;
         let parts = match phase {
-            Phase::Sizes => SIZES.len(),
-            Phase::Depths => DEPTHS.len(),
+            Phase::Sizes => READ_SIZES.len(),
+            Phase::Depths => QUEUE_DEPTHS.len(),
             Phase::Returns | Phase::Course => 1,
         };
         if self.index == parts {
@@ -280,19 +282,19 @@ impl Survey {
 
     fn place(&mut self, phase: Phase) -> Extent {
         match phase {
-            Phase::Sizes => self.anywhere(SIZES[self.index]),
-            Phase::Depths => self.anywhere(SMALL),
+            Phase::Sizes => self.anywhere(READ_SIZES[self.index]),
+            Phase::Depths => self.anywhere(PROBE_SIZE),
             Phase::Returns if self.issued.is_multiple_of(self.between + 1) => {
-                Extent::new(self.home, Sectors(SMALL.0 / self.sector.0))
+                Extent::new(self.home, Sectors(PROBE_SIZE.0 / self.sector.0))
             }
-            Phase::Returns => self.anywhere(SMALL),
+            Phase::Returns => self.anywhere(PROBE_SIZE),
             Phase::Course => self.along(),
         }
     }
 
     /// Returns a random place, aligned to small reads.
     fn anywhere(&mut self, size: Bytes) -> Extent {
-        let (unit, sectors) = (SMALL.0 / self.sector.0, size.0 / self.sector.0);
+        let (unit, sectors) = (PROBE_SIZE.0 / self.sector.0, size.0 / self.sector.0);
         let places = (self.capacity.0.saturating_sub(sectors) / unit).max(1);
         Extent::new(Lba(self.random.next_u64() % places * unit), Sectors(sectors.min(self.capacity.0)))
     }
@@ -308,7 +310,7 @@ impl Survey {
             self.found.returns.push(now);
         }
         if self.looked_at == RETURNS_PER_LOOK {
-            if self.cached * 2 >= RETURNS_PER_LOOK && self.between < BETWEEN[1] {
+            if self.cached * 2 >= RETURNS_PER_LOOK && self.between < READS_BETWEEN[1] {
                 self.between *= 2;
                 self.found.returns.clear();
                 self.issued = 0;
@@ -319,7 +321,7 @@ impl Survey {
 
     /// Returns the next read of the course.
     fn along(&mut self) -> Extent {
-        let unit = SMALL.0 / self.sector.0;
+        let unit = PROBE_SIZE.0 / self.sector.0;
         let pick = self.random.next_u64();
         let sectors = unit << (pick >> 8 & 3);
         let start = if self.run_left > 0 {

@@ -17,7 +17,7 @@ const START_ANGLES: u64 = 8;
 /// largest.
 const RESIDUAL_MAX_REVOLUTIONS: f64 = 4.0;
 /// Number of contexts.
-pub(crate) const CONTEXTS: usize = 20;
+pub(crate) const CONTEXT_COUNT: usize = 20;
 
 /// Times of each request, by replay.
 pub(crate) type Replays = Vec<Vec<Simulated>>;
@@ -30,7 +30,7 @@ pub(crate) struct Training<'a> {
     pub(crate) groups: Vec<Vec<usize>>,
     /// Nominal revolution, in nanoseconds.
     pub(crate) revolution: f64,
-    /// What is known of each request without a model: see [`Training::context`].
+    /// Properties of each request that need no model: see [`Training::context`].
     covariates: Vec<usize>,
     budget: &'a Budget<'a>,
 }

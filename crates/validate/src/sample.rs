@@ -3,39 +3,14 @@
 use proptest::collection::{SizeRange, vec};
 use proptest::prelude::*;
 use sakiyomi_drive::Drive;
-use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_drive::spec::builtin;
 use sakiyomi_model::{Breakdown, Class, Extent, Lba, Nanos, Op, ReadClass, Sectors};
 
-use crate::measured::{Measured, follow_on};
-use crate::replay::{Simulated, serve};
+use crate::measured::Measured;
+use crate::replay::Simulated;
 
 pub(crate) fn drive() -> Drive {
     Drive::new(&builtin("deskstar-7k250").expect("a built-in drive").spec()).expect("a possible drive")
-}
-
-/// Returns a drive with some of its keys set.
-pub(crate) fn spec(toml: &str, settings: &[(&str, &str)]) -> DriveSpec {
-    let mut spec = DriveSpec::from_toml(toml, "sample").unwrap();
-    settings.iter().for_each(|(key, value)| spec.set(key, value).unwrap());
-    spec
-}
-
-/// Returns successive requests with the response times of a drive.
-pub(crate) fn served(
-    spec: &DriveSpec,
-    count: u64,
-    mut request: impl FnMut(u64) -> Measured,
-) -> Vec<Measured> {
-    let (mut drive, mut at) = (Drive::new(spec).unwrap(), Nanos::ZERO);
-    let one = |number| {
-        let request = request(number);
-        let completion = serve(&mut drive, number, &request, at);
-        at = completion.finish + request.think;
-        Measured { response: completion.response_time(), ..request }
-    };
-    let mut requests: Vec<Measured> = (0..count).map(one).collect();
-    follow_on(&mut requests);
-    requests
 }
 
 /// Returns a read issued at zero.

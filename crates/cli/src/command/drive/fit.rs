@@ -158,11 +158,12 @@ impl Fit {
         let mut progress = Progress::new(trace_size(&args.trace), common.quiet);
         let mut measurement = Measurement::read(args, &Drive::new(&start)?, &mut progress)?;
         drop(progress);
-        measurement.anchor(|| Ok(Drive::new(&start)?))?;
+        let until = self.until(&measurement);
+        // The part that judges decides nothing, not even how the delays are read.
+        let count = part(&measurement.requests, Nanos::ZERO, until).end;
+        measurement.orient(|| Ok(Drive::new(&start)?), count)?;
+        let until = self.until(&measurement);
         let requests = &measurement.requests;
-        let last = requests.last().map_or(Nanos::ZERO, |request| request.issued);
-        let until =
-            self.fit_until.unwrap_or_else(|| Nanos::from_secs_f64(last.as_secs_f64() * self.fit_share));
         let fitted_to = part(requests, Nanos::ZERO, until);
         let rest = part(requests, until, Nanos::MAX);
         let trace = &measurement.trace;
@@ -237,6 +238,14 @@ impl Fit {
             return Ok(ExitCode::from(1));
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Fit {
+    /// Returns the end of the part that is fitted to.
+    fn until(&self, measurement: &Measurement) -> Nanos {
+        let last = measurement.requests.last().map_or(Nanos::ZERO, |request| request.issued);
+        self.fit_until.unwrap_or_else(|| Nanos::from_secs_f64(last.as_secs_f64() * self.fit_share))
     }
 }
 

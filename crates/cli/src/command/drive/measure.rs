@@ -25,13 +25,15 @@ use crate::progress::Progress;
 pub(super) const EXAMPLES: &str = "Examples:
   sudo sakiyomi drive measure /dev/sdb
   sudo sakiyomi drive measure /dev/sdb --from deskstar-7k250 -o mine.toml
-  sakiyomi drive measure large-file --time 1m -o model
+  sakiyomi drive measure large-file --time 1min -o model
 ";
 
 /// Reads at a time, at most.
 const DEPTH_MAX: usize = 64;
 /// Largest read.
 const READ_MAX: usize = 1 << 20;
+/// Returns to the same sector without which a disk could be taken for another device.
+const RETURNS_MIN: usize = 24;
 /// A smaller file or device lies in a few tracks, or in a cache.
 const SIZE_MIN: Bytes = Bytes(64 << 20);
 
@@ -53,7 +55,7 @@ pub(crate) struct Measure {
     #[arg(long, short = 'o', value_name = "FILE")]
     out: Option<PathBuf>,
     /// Maximum time of the measurement
-    #[arg(long, value_name = "TIME", default_value = "10m")]
+    #[arg(long, value_name = "TIME", default_value = "10min")]
     time: Nanos,
     /// Seed of the random places
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -75,7 +77,7 @@ struct MeasureResult {
     depths: Vec<Throughput>,
     /// The model of a device that is not a disk, as `--drive` takes it.
     fixed: Option<String>,
-    /// What the reads of a disk identify, with `--from`.
+    /// Policies and parameters of a disk, with `--from`.
     identified: Option<Findings>,
 }
 
@@ -105,7 +107,7 @@ struct Throughput {
     reads_per_second: f64,
 }
 
-/// What the reads identify of a disk.
+/// Policies and parameters of a disk.
 #[derive(Serialize)]
 struct Findings {
     drive: String,
@@ -131,7 +133,8 @@ impl Measure {
         let surveyed = host.survey(self.time, self.seed, &mut progress)?;
         drop(progress);
         let period = rotation(&surveyed.returns);
-        let model = if period.is_none() { flat(&surveyed) } else { None };
+        let is_told = surveyed.returns.len() >= RETURNS_MIN;
+        let model = if period.is_none() && is_told { flat(&surveyed) } else { None };
         let mut text = model.map(|model| fixed(&model, size));
         let mut identified = None;
         if let (Some(period), Some(from)) = (period, from) {
@@ -140,8 +143,10 @@ impl Measure {
             identified = Some(findings);
         }
         if let (Some(out), Some(path)) = (out, &self.out) {
-            let text = text.as_ref().with_context(|| {
-                format!("{} is a disk: a drive can be written only with --from DRIVE", self.path.display())
+            let path_name = self.path.display();
+            let text = text.as_ref().with_context(|| match period {
+                Some(_) => format!("{path_name} is a disk: a drive can be written only with --from DRIVE"),
+                None => format!("{path_name}: it is not known whether this is a disk; give more --time"),
             })?;
             out.write(format!("{}\n", text.trim_end()).as_bytes())?;
             common.note(&format!("written: {}", path.display()));
@@ -304,8 +309,10 @@ fn describe(result: &MeasureResult, common: &Common) -> String {
             plural(result.returns, "read of the same sector")
         ),
         (None, None) => format!(
-            "{}: the time was too short to tell a disk from another device; give more --time.",
-            result.path
+            "{}: it is not known whether this is a disk: only {} of the same sector were not served from a cache; give \
+             more --time.",
+            result.path,
+            plural(result.returns, "read")
         ),
     };
     let mut sizes = Table::new();
