@@ -34,7 +34,7 @@ def trace(drive):
 def identified(program, drive):
     """Returns the result of `drive fit`; a fit that is refused has one as well, and exits with 1."""
     specs = ROOT / "traces" / "disksim" / f"{drive}.diskspecs"
-    words = [program, "drive", "fit", trace(drive), "--from", specs, "--json", "--quiet"]
+    words = [program, "drive", "fit", trace(drive), "--drive", specs, "--json", "--quiet"]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode not in (0, 1) or not done.stdout:
         sys.exit(f"{drive}: {done.stderr.strip()}")

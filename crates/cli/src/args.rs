@@ -34,8 +34,8 @@ pub(crate) struct DriveArgs {
 /// Several drives instead of one.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ArrayArg {
-    /// Use an array of such drives: raid0, raid1, raid5, raid6 or raid10, the number of drives, and the chunk; --set
-    /// array.failed=[N] and array.rebuild=RATE take drives away and rebuild them
+    /// Use an array of such drives: raid0, raid1, raid5, raid6 or raid10, the number of drives, and the chunk; the settings
+    /// array.failed and array.rebuild take drives away and rebuild them
     #[arg(long, value_name = "LEVEL:DRIVES[:CHUNK]")]
     array: Option<ArraySpec>,
 }

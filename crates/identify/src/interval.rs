@@ -1,4 +1,4 @@
-//! Intervals of the parameters at the level of 95 %, with the others unknown as well.
+//! Intervals of the parameters at a nominal level of 95 %, with the others unknown as well.
 //!
 //! The loss is a sum over requests, so its gradient and curvature at the estimate give the covariance of the estimates
 //! by the sandwich formula (Huber 1967; White 1982), which holds also if the likelihood is not the true one. Gradients

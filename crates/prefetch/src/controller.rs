@@ -37,6 +37,7 @@ use std::ops::Range;
 
 use sakiyomi_model::Nanos;
 
+#[cfg(feature = "system")]
 pub(crate) use reading::LONG_READ_MIN_BYTES;
 use reading::{Reading, ReadingRequest, Start};
 

@@ -501,7 +501,7 @@ fn the_tools_around_it_work() {
     assert!(scratch.names("pages").contains(&"sakiyomi-sim.1".to_owned()));
     assert!(scratch.names("pages").contains(&"sakiyomi-validate.1".to_owned()));
     assert!(json(&scratch.ok("doctor --json"))["result"]["findings"].as_array().unwrap().len() >= 5);
-    assert_eq!(json(&scratch.ok("drive list --json"))["result"].as_array().unwrap().len(), 7);
+    assert_eq!(json(&scratch.ok("drive list --json"))["result"].as_array().unwrap().len(), 8);
     let toml = scratch.ok("drive show nearline-18tb");
     assert!(toml.contains("# "), "a built-in drive is shown with its sources");
     scratch.file("copy.toml", toml);

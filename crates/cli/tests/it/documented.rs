@@ -83,7 +83,7 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     ("sakiyomi query calibrate", "sakiyomi query calibrate --glance", "it measures for a minute"),
     (
         "sakiyomi drive fit traces/disksim/hp_c2490a.trace.gz",
-        "sakiyomi drive fit traces/disksim/hp_c2490a.trace.gz --from traces/disksim/hp_c2490a.diskspecs -o fitted.toml \
+        "sakiyomi drive fit traces/disksim/hp_c2490a.trace.gz --drive traces/disksim/hp_c2490a.diskspecs -o fitted.toml \
          --fit-until 20s",
         "it replays the trace thousands of times",
     ),

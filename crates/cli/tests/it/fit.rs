@@ -34,7 +34,7 @@ fn a_fitted_drive_is_nearer_on_the_part_that_was_not_used() {
     let scratch = Scratch::new("fit");
     let trace = scratch.file("measured.trace", measured());
     let drive = scratch.file("small.toml", SMALL);
-    let words = format!("drive fit {trace} --from {drive} --quiet");
+    let words = format!("drive fit {trace} --drive {drive} --quiet");
     let found = json(&scratch.ok(&format!("{words} --out fitted.toml --json")));
     assert_eq!(found["schema"], "sakiyomi.drive-fit/3");
     let result = &found["result"];

@@ -146,14 +146,21 @@ fn what_is_wrong_with_a_file_is_one_sentence_that_names_it_and_leaves_nothing_be
         &|text| Some(text.replace("Never disconnect", "Always disconnect")),
         &["cheetah9LP.diskspecs: line 15: ", "Always disconnect"],
     );
-    tampered(
-        "other_system",
-        "cheetah9LP.parv",
-        &|text| Some(text.replace("SEAGATE_ST39102LW_validate", "OTHER")),
-        &["cheetah9LP.parv: line ", "SEAGATE_ST39102LW_validate"],
-    );
     tampered("cut", "cheetah9LP.model", &|text| Some(text[..2000].to_owned()), &["cheetah9LP.model: "]);
     tampered("empty", "cheetah9LP.diskspecs", &|_| Some(String::new()), &["cheetah9LP.diskspecs: no block"]);
+}
+
+#[test]
+fn a_drive_of_another_name_takes_its_place_with_a_warning() {
+    let scratch = cheetah("import_other_name");
+    let before = scratch.ok("drive import cheetah9LP.diskspecs");
+    let parameters = fs::read_to_string(scratch.0.join("cheetah9LP.parv")).unwrap();
+    scratch.file("cheetah9LP.parv", parameters.replace("SEAGATE_ST39102LW_validate", "OTHER"));
+    let output = scratch.run("drive import cheetah9LP.diskspecs");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), before);
+    let told = String::from_utf8(output.stderr).unwrap();
+    let warning = "warning: instantiate … as OTHER: the drive's file calls it SEAGATE_ST39102LW_validate";
+    assert!(output.status.success() && told.contains(warning), "{told}");
 }
 
 #[test]

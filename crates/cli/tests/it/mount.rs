@@ -327,7 +327,7 @@ fn what_cannot_be_mounted_is_refused_in_a_sentence() {
         ("mount files files/inside", "contain each other"),
         ("mount files disk --drive nosuch", "nosuch"),
         ("mount files disk --drive fixed:latency=3", "the unit is missing"),
-        ("mount files disk --drive fixed --set queue.depth=3", "--set is for hard disks"),
+        ("mount files disk --drive fixed --set queue.depth=3", "--set and --array are for hard disks"),
         ("mount files disk --fragment 5kB", "give a multiple of 4KiB"),
         ("mount files disk --record full", "full"),
         ("mount files disk --record disk/trace.csv", "disk/trace.csv lies in"),

@@ -60,7 +60,7 @@ fn an_operator_without_counterpart_is_refused_by_its_name() {
         (source("from = 'stdin'\nformat = 'json'\ncolumns = { a = 'text' }"), "source.s: the standard input"),
         (source("from = 'generator'"), "source.s: the generator cannot be reread"),
         (source("from = 'file:a'"), "source.s: only the formats csv and json"),
-        (EVENTS.replace("bad", "idle = '1s'\nbad") + &windows() + SINK, "source.events: idle has"),
+        (EVENTS.replace("bad", "idle = '1s'\nbad") + &windows() + SINK, "source.events: idle cannot"),
         (EVENTS.replace("bad", "late = 'allow:1s'\nbad") + &windows() + SINK, "source.events: late"),
         (EVENTS.replace("bad", "overload = 'shed:1s'\nbad") + SINK, "source.events: overload"),
         (

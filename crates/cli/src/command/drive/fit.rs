@@ -22,9 +22,9 @@ use crate::progress::Progress;
 use crate::simulation::trace_size;
 
 pub(super) const EXAMPLES: &str = "Examples:
-  sakiyomi drive fit measured.trace.gz --from deskstar-p7k500 -o mine.toml
-  sakiyomi drive fit cheetah9LP.trace.gz --from cheetah9LP.diskspecs -o fitted.toml
-  sakiyomi drive fit hplajw.csv.gz --device 0 --from hp.toml --fit-until 2d -o fitted.toml
+  sakiyomi drive fit measured.trace.gz --drive deskstar-p7k500 -o mine.toml
+  sakiyomi drive fit cheetah9LP.trace.gz --drive cheetah9LP.diskspecs -o fitted.toml
+  sakiyomi drive fit hplajw.csv.gz --device 0 --drive hp.toml --fit-until 2d -o fitted.toml
 ";
 
 /// Relative change of the rms error from which a change is significant.
@@ -33,10 +33,10 @@ const GAIN_MIN_RATIO: f64 = 1e-3;
 /// Identify a drive from a measured trace.
 #[derive(Debug, clap::Args)]
 #[command(
-    mut_arg("drive", |arg| arg.visible_alias("from")),
     after_help = "Decides the policies of the buffer (read-ahead, segments, write cache) and of the queue by the \
         likelihood of the times, and estimates rotation, overheads, link rates, settle and head switch times and the \
-        seek curve, with intervals at the level of 95 %. What the trace does not identify keeps its value, with the \
+        seek curve, with intervals of a nominal level of 95 %, which are too narrow where parameters compensate for \
+        each other. What the trace does not identify keeps its value, with the \
         reason. Of the geometry, only the skew is identified. The last quarter of the part that is fitted to accepts \
         or refuses the result; if it is refused, no drive is written."
 )]
@@ -120,7 +120,7 @@ pub(super) struct Parameter {
     from: String,
     to: String,
     identified: bool,
-    /// Bounds at the level of 95 %.
+    /// Bounds at a nominal level of 95 %; too narrow where parameters compensate for each other.
     low: Option<String>,
     high: Option<String>,
     /// Number of requests whose time depends on it.
@@ -451,7 +451,7 @@ pub(super) fn policy_table(policies: &[Policy]) -> Table {
 /// Returns a table of what is known of each parameter.
 pub(super) fn parameter_table(parameters: &[Parameter]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["parameter", "before", "estimate", "95 % interval"]);
+    table.load_preset(presets::NOTHING).set_header(["parameter", "before", "estimate", "interval"]);
     for Parameter { key, from, to, low, high, reason, .. } in parameters {
         let interval = match (low, high, reason) {
             (Some(low), Some(high), None) => format!("{low} to {high}"),

@@ -24,7 +24,7 @@ use crate::progress::Progress;
 
 pub(super) const EXAMPLES: &str = "Examples:
   sudo sakiyomi drive measure /dev/sdb
-  sudo sakiyomi drive measure /dev/sdb --from deskstar-7k250 -o mine.toml
+  sudo sakiyomi drive measure /dev/sdb --drive deskstar-7k250 -o mine.toml
   sakiyomi drive measure large-file --time 1min -o model
 ";
 
@@ -42,7 +42,7 @@ const SIZE_MIN: Bytes = Bytes(64 << 20);
 #[command(
     after_help = "Only reads, with O_DIRECT: the page cache is left out. Other programs that use the device disturb the \
         measurement. Finds the period of rotation, or, if there is none, the latency, parallelism and bandwidth of a \
-        fixed: model. With --from, a disk is identified from its reads, beginning at that drive; without it, policies \
+        fixed: model. With --drive, a disk is identified from its reads, beginning at that drive; without it, policies \
         and seek times are not identified."
 )]
 pub(crate) struct Measure {
@@ -50,7 +50,7 @@ pub(crate) struct Measure {
     path: PathBuf,
     /// Begin the identification of a disk at this drive: a built-in one, a TOML file, or a file of DiskSim
     #[arg(long, value_name = "NAME|FILE")]
-    from: Option<String>,
+    drive: Option<String>,
     /// Write the drive to this file: TOML of a disk, or the fixed: model
     #[arg(long, short = 'o', value_name = "FILE")]
     out: Option<PathBuf>,
@@ -77,7 +77,7 @@ struct MeasureResult {
     depths: Vec<Throughput>,
     /// The model of a device that is not a disk, as `--drive` takes it.
     fixed: Option<String>,
-    /// Policies and parameters of a disk, with `--from`.
+    /// Policies and parameters of a disk, with `--drive`.
     identified: Option<Findings>,
 }
 
@@ -119,7 +119,7 @@ struct Findings {
 
 impl Measure {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
-        let from = self.from.as_ref().map(|from| drive_spec(from, common)).transpose()?;
+        let from = self.drive.as_ref().map(|drive| drive_spec(drive, common)).transpose()?;
         let out = self.out.as_deref().map(OutFile::create).transpose()?;
         let begun = Instant::now();
         let mut host = Host::open(&self.path)?;
@@ -145,7 +145,7 @@ impl Measure {
         if let (Some(out), Some(path)) = (out, &self.out) {
             let path_name = self.path.display();
             let text = text.as_ref().with_context(|| match period {
-                Some(_) => format!("{path_name} is a disk: a drive can be written only with --from DRIVE"),
+                Some(_) => format!("{path_name} is a disk: a drive can be written only with --drive DRIVE"),
                 None => format!("{path_name}: it is not known whether this is a disk; give more --time"),
             })?;
             out.write(format!("{}\n", text.trim_end()).as_bytes())?;
