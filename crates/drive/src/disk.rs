@@ -1,4 +1,4 @@
-//! What a [`DriveSpec`] describes: one drive, or an array of equal drives.
+//! The device that a [`DriveSpec`] describes: one drive, or an array of equal drives.
 
 use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Request, Sectors};
 

@@ -49,7 +49,7 @@ const PRINTING: &[&str] = &[
     "drive show nearline-18tb --explain",
     "drive show nearline-18tb --json",
     "drive import MODEL",
-    "drive fit MEASURED --from MODEL -o fitted.toml",
+    "drive fit MEASURED --drive MODEL -o fitted.toml",
     "doctor",
     "doctor --json",
     "sort table.csv --by b --json",
