@@ -36,7 +36,7 @@ pub(crate) struct Servo {
     write_settle: i64,
     read: Vec<u32>,
     write: Option<Vec<u32>>,
-    /// Shortest travel over the distances of a block of [`LEAST_BLOCK_CYLINDERS`] and all longer ones.
+    /// Shortest travel over the distances of a block of [`BLOCK_CYLINDERS_MIN`] and all longer ones.
     least: Vec<u32>,
     /// Angle under the heads at time 0.
     lead: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Servo {
 const GOLDEN_SECTION: u32 = 0x9E37_79B9;
 
 /// Distances per entry of [`Servo::least`].
-const LEAST_BLOCK_CYLINDERS: u32 = 64;
+const BLOCK_CYLINDERS_MIN: u32 = 64;
 
 impl Servo {
     pub(crate) fn new(spec: &ServoSpec, cylinders: u32) -> Servo {
@@ -72,7 +72,7 @@ impl Servo {
 
     fn least_travels(&self) -> Vec<u32> {
         let blocks = |table: &[u32], write| {
-            let times = table.chunks(LEAST_BLOCK_CYLINDERS as usize);
+            let times = table.chunks(BLOCK_CYLINDERS_MIN as usize);
             times.map(|block| self.settled(block.iter().copied().min().unwrap_or(0), write)).collect()
         };
         let (mut least, write): (Vec<u32>, Vec<u32>) =
@@ -90,7 +90,7 @@ impl Servo {
     #[inline]
     pub(crate) fn least_travel(&self, distance: u32) -> u32 {
         // On its own cylinder an access that continues another takes no time.
-        if distance == 0 { 0 } else { self.least[(distance / LEAST_BLOCK_CYLINDERS) as usize] }
+        if distance == 0 { 0 } else { self.least[(distance / BLOCK_CYLINDERS_MIN) as usize] }
     }
 
     pub(crate) fn revolution(&self) -> Nanos {

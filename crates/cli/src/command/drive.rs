@@ -24,7 +24,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi drive show deskstar-7k250 > mine.toml
   sakiyomi drive show deskstar-7k250 --explain
   sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
-  sakiyomi drive fit measured.trace.gz --from deskstar-p7k500 -o mine.toml
+  sakiyomi drive fit measured.trace.gz --drive deskstar-p7k500 -o mine.toml
   sudo sakiyomi drive measure /dev/sdb
 ";
 

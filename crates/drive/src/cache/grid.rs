@@ -4,7 +4,7 @@
 //! what is returned does not depend on the order within a chain, because callers compare the segments found.
 
 /// End of a chain.
-const NO_SEGMENT: u32 = u32::MAX;
+const CHAIN_END: u32 = u32::MAX;
 
 /// 2⁶⁴ divided by the golden ratio: multiplying by it spreads consecutive cells (Knuth, TAOCP 3, section 6.4).
 const GOLDEN_SECTION: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -36,13 +36,7 @@ impl Grid {
     /// Creates an empty grid with cells of at least `sectors` sectors.
     pub(super) fn new(sectors: u64) -> Grid {
         let cell_bits = sectors.clamp(1, 1 << 40).next_power_of_two().ilog2();
-        Grid {
-            cell_bits,
-            chains: vec![NO_SEGMENT; CHAINS_MIN],
-            entries: Vec::new(),
-            free: NO_SEGMENT,
-            used: 0,
-        }
+        Grid { cell_bits, chains: vec![CHAIN_END; CHAINS_MIN], entries: Vec::new(), free: CHAIN_END, used: 0 }
     }
 
     /// Returns the cell of a sector.
@@ -56,7 +50,7 @@ impl Grid {
     pub(super) fn segments_at(&self, cell: u64) -> impl Iterator<Item = usize> {
         let mut at = self.chains[self.chain(cell)];
         std::iter::from_fn(move || {
-            while at != NO_SEGMENT {
+            while at != CHAIN_END {
                 let entry = self.entries[at as usize];
                 at = entry.next;
                 if entry.cell == cell {
@@ -106,7 +100,7 @@ impl Grid {
         let chain = self.chain(cell);
         let entry = Entry { cell, segment: segment as u32, next: self.chains[chain] };
         let at = self.free;
-        if at == NO_SEGMENT {
+        if at == CHAIN_END {
             self.chains[chain] = self.entries.len() as u32;
             self.entries.push(entry);
         } else {
@@ -119,11 +113,11 @@ impl Grid {
 
     fn unlist(&mut self, segment: usize, cell: u64) {
         let chain = self.chain(cell);
-        let (mut before, mut at) = (NO_SEGMENT, self.chains[chain]);
-        while at != NO_SEGMENT {
+        let (mut before, mut at) = (CHAIN_END, self.chains[chain]);
+        while at != CHAIN_END {
             let entry = self.entries[at as usize];
             if entry.cell == cell && entry.segment as usize == segment {
-                if before == NO_SEGMENT {
+                if before == CHAIN_END {
                     self.chains[chain] = entry.next;
                 } else {
                     self.entries[before as usize].next = entry.next;
@@ -141,10 +135,10 @@ impl Grid {
     /// Doubles the number of chains.
     fn double(&mut self) {
         let old = std::mem::take(&mut self.chains);
-        self.chains = vec![NO_SEGMENT; old.len() * 2];
+        self.chains = vec![CHAIN_END; old.len() * 2];
         for first in old {
             let mut at = first;
-            while at != NO_SEGMENT {
+            while at != CHAIN_END {
                 let next = self.entries[at as usize].next;
                 let chain = self.chain(self.entries[at as usize].cell);
                 self.entries[at as usize].next = self.chains[chain];

@@ -1,7 +1,7 @@
 //! The least of many keys, of which one changes at a time: a tournament tree (Knuth, TAOCP 3, section 5.4.1).
 
 /// Key of a place that does not take part.
-const NO_KEY: u128 = u128::MAX;
+const ABSENT_KEY: u128 = u128::MAX;
 
 /// Keys by place, and the place with the least one.
 #[derive(Clone, Debug)]
@@ -15,12 +15,12 @@ pub(super) struct Tournament {
 
 impl Tournament {
     pub(super) fn new() -> Tournament {
-        Tournament { keys: vec![NO_KEY; 2], winners: vec![0; 2] }
+        Tournament { keys: vec![ABSENT_KEY; 2], winners: vec![0; 2] }
     }
 
     /// Sets the key of a place.
     pub(super) fn set(&mut self, place: usize, key: u128) {
-        debug_assert!(key < NO_KEY, "the largest key marks an absent place");
+        debug_assert!(key < ABSENT_KEY, "the largest key marks an absent place");
         while place >= self.keys.len() {
             self.double();
         }
@@ -29,19 +29,19 @@ impl Tournament {
 
     /// Removes a place.
     pub(super) fn remove(&mut self, place: usize) {
-        self.change(place, NO_KEY);
+        self.change(place, ABSENT_KEY);
     }
 
     /// Returns the place with the least key; `None` if there is no place.
     pub(super) fn least(&self) -> Option<usize> {
         let place = self.winners[1] as usize;
-        (self.keys[place] != NO_KEY).then_some(place)
+        (self.keys[place] != ABSENT_KEY).then_some(place)
     }
 
     /// Returns the place with the least key, other than `place`.
     pub(super) fn least_but(&mut self, place: usize) -> Option<usize> {
         let key = self.keys[place];
-        self.change(place, NO_KEY);
+        self.change(place, ABSENT_KEY);
         let least = self.least();
         self.change(place, key);
         least
@@ -74,7 +74,7 @@ impl Tournament {
 
     fn double(&mut self) {
         let places = 2 * self.keys.len();
-        self.keys.resize(places, NO_KEY);
+        self.keys.resize(places, ABSENT_KEY);
         self.winners = vec![0; places];
         for at in (1..places).rev() {
             self.winners[at] = self.play(at) as u32;
