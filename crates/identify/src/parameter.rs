@@ -448,7 +448,7 @@ impl SeekPart {
     }
 }
 
-/// Returns the weight of a knot at a distance: 1 at the knot, falling linearly in ln(distance) to 0 at its neighbours.
+/// Returns the weight of a knot at a distance: 1 at the knot, falling linearly in ln(distance) to 0 at its neighbors.
 fn weight(points: &[(u32, Nanos)], distance: u32, knot: u8) -> f64 {
     let longest = points.last().map_or(1, |point| point.0).max(2);
     if distance == 0 {
