@@ -18,7 +18,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Makes a group; `None` where there is no memory controller that this process may use.
+    /// Makes a group; `None` where this process may use no memory controller.
     pub(crate) fn new() -> Option<Group> {
         let index = GROUPS.fetch_add(1, Ordering::Relaxed);
         let name = format!("sakiyomi-test-{}-{index}", std::process::id());

@@ -32,7 +32,7 @@ impl Tournament {
         self.change(place, ABSENT_KEY);
     }
 
-    /// Returns the place with the least key; `None` if there is no place.
+    /// Returns the place with the least key; `None` without places.
     pub(super) fn least(&self) -> Option<usize> {
         let place = self.winners[1] as usize;
         (self.keys[place] != ABSENT_KEY).then_some(place)
