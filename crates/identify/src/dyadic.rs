@@ -85,7 +85,7 @@ mod tests {
         let peak = vec![2_000; 100];
         let spread: Vec<u32> = (0..100).map(|index| index * 40).collect();
         assert!(ln_likelihood(&peak) > ln_likelihood(&spread) + 500.0);
-        // Nothing is gained over the uniform density where there is no shape, and little is lost.
+        // Where the density has no shape, the tree is as good as the uniform density, to within little.
         let uniform = -LN_2 * f64::from(TREE_DEPTH) * 100.0;
         assert!(
             (-2.0 * LN_2..3.0).contains(&(ln_likelihood(&spread) - uniform)),

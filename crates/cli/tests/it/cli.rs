@@ -246,7 +246,7 @@ fn regulation_that_cannot_be_is_refused_in_words() {
     for (words, sentence) in [
         ("--vary process.target.rate=101", "process.0.rate: 1 to 100 percent of the device"),
         ("--vary process.target.rate=80", "the rate of process target: 80 % cannot be kept"),
-        ("--vary case.policy=nobodys", "there is no such case; there are deadline, thesis"),
+        ("--vary case.policy=nobodys", "no such case; the cases are deadline, thesis"),
         ("--vary case.color=red", "write a [case.color.red]"),
         ("--vary regulate.allowance=much", "`much` is not an allowance; write `formula`"),
         ("--vary regulate.policy=fair", "regulate.policy=fair: expected one of formula, thesis, deadline"),

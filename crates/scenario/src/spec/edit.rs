@@ -65,7 +65,7 @@ impl Scenario {
                 [] => format!("there are no such cases; write a [case.{group}.{name}]"),
                 names => {
                     let near = did_you_mean(&similar(name, names.iter().copied()));
-                    format!("there is no such case; there are {}{near}", names.join(", "))
+                    format!("no such case; the cases are {}{near}", names.join(", "))
                 }
             }));
         };
