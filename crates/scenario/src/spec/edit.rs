@@ -187,7 +187,7 @@ mod tests {
         let error = |scenario: &mut Scenario, key: &str, value: &str| {
             scenario.set(key, value).unwrap_err().to_string()
         };
-        assert!(error(&mut scenario, "case.computer", "new").contains("there are odd, old"));
+        assert!(error(&mut scenario, "case.computer", "new").contains("the cases are odd, old"));
         assert!(error(&mut scenario, "case.pattern", "new").contains("write a [case.pattern.new]"));
         assert!(error(&mut scenario, "case.computer", "odd").contains("cannot set another"));
         scenario.set("case.computer", "old").unwrap();
