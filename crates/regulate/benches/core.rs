@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use sakiyomi_model::{Bytes, Nanos, Op, Outcome, RequestId};
+use sakiyomi_model::{Bytes, Lba, Nanos, Op, Outcome, RequestId};
 use sakiyomi_regulate::{Action, ArrivingRequest, Owner, Percent, Policy, Regulator};
 
 fn main() {
@@ -47,7 +47,7 @@ impl Load {
                 let id = RequestId(self.next_id);
                 self.next_id += 1;
                 self.owners.push(owner);
-                let ask = ArrivingRequest { id, owner, op: Op::Read, size: Bytes(4096) };
+                let ask = ArrivingRequest { id, owner, op: Op::Read, start: Lba(0), size: Bytes(4096) };
                 self.regulator.arrive(self.now, ask, &mut self.out);
             }
             self.act();

@@ -1,13 +1,16 @@
 //! A device with regulation in front of another device.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 use sakiyomi_model::{
-    Bytes, Completion, Detail, Device, Full, Nanos, Outcome, Request, RequestId, Sectors, StreamId,
+    Bytes, Completion, Detail, Device, Extent, Full, Lba, Nanos, Outcome, Request, RequestId, Sectors, StreamId,
 };
 
-use crate::rate::{Owner, Rate};
-use crate::regulator::{Action, ArrivingRequest, RateError, Regulator};
+use crate::rate::Owner;
+use crate::profile::Profile;
+use crate::regulator::{Action, ArrivingRequest, RateError, Regulator, Requested};
 use crate::settings::Settings;
 
 /// Timing of a regulated I/O.
@@ -62,12 +65,55 @@ struct Unanswered {
     done: Option<Completion>,
 }
 
+impl Unanswered {
+    /// Returns the request for a part of it, in bytes from its start.
+    fn part(&self, part: Range<u64>, sector: Bytes) -> Request {
+        let Extent { start, .. } = self.request.extent;
+        let sectors = |bytes: u64| bytes / sector.0;
+        let extent =
+            Extent::new(Lba(start.0 + sectors(part.start)), Sectors(sectors(part.end - part.start)));
+        Request { extent, ..self.request }
+    }
+
+    /// Records the completion of a part. The request spends in the mechanism what its parts spend there, and is as
+    /// cached as its first part.
+    fn part_ended(&mut self, completion: Completion) {
+        let Some(before) = self.done.replace(completion) else { return };
+        let done = self.done.as_mut().expect("it was replaced");
+        done.submitted = before.submitted;
+        if let (Some(detail), Some(Detail { class, breakdown })) = (&mut done.detail, before.detail) {
+            let between = completion.submitted - before.finish;
+            detail.class = class;
+            detail.breakdown.queue += breakdown.queue + between;
+            detail.breakdown.overhead += breakdown.overhead;
+            detail.breakdown.seek += breakdown.seek;
+            detail.breakdown.rotation += breakdown.rotation;
+            detail.breakdown.transfer += breakdown.transfer;
+        }
+    }
+}
+
 impl<D: Device> RegulatedDevice<D> {
     /// Regulates `device`. Never issues more requests at a time than its depth.
     pub fn new(device: D, settings: Settings) -> RegulatedDevice<D> {
         let settings = Settings { depth: settings.depth.min(device.depth()), ..settings };
+        RegulatedDevice::with(device, Regulator::new(settings))
+    }
+
+    /// Regulates `device` by its profile, as [`Regulator::with_profile`] does. Requests are issued in parts.
+    pub fn with_profile(
+        device: D,
+        settings: Settings,
+        profile: Arc<Profile>,
+        error: f64,
+    ) -> RegulatedDevice<D> {
+        let settings = Settings { depth: settings.depth.min(device.depth()), ..settings };
+        RegulatedDevice::with(device, Regulator::with_profile(settings, profile, error))
+    }
+
+    fn with(device: D, regulator: Regulator) -> RegulatedDevice<D> {
         let regulation = Regulation {
-            regulator: Regulator::new(settings),
+            regulator,
             sector: device.sector(),
             now: Nanos::ZERO,
             groups: BTreeMap::new(),
@@ -113,7 +159,12 @@ impl<D: Device> RegulatedDevice<D> {
     ///
     /// # Errors
     /// Returns the errors of that function, and [`RateError::Unregulated`].
-    pub fn set_rate(&mut self, now: Nanos, owner: Owner, rate: impl Into<Rate>) -> Result<(), RateError> {
+    pub fn set_rate(
+        &mut self,
+        now: Nanos,
+        owner: Owner,
+        rate: impl Into<Requested>,
+    ) -> Result<(), RateError> {
         let given = self.change(now, |regulation| {
             regulation.regulator.set_rate(regulation.now, owner, rate, &mut regulation.actions)
         });
@@ -128,7 +179,7 @@ impl<D: Device> RegulatedDevice<D> {
         &mut self,
         now: Nanos,
         owner: Owner,
-        rate: impl Into<Rate>,
+        rate: impl Into<Requested>,
     ) -> Result<(), RateError> {
         let given = self.change(now, |regulation| {
             regulation.regulator.set_rate_anyway(regulation.now, owner, rate, &mut regulation.actions);
@@ -200,6 +251,7 @@ impl Regulation {
             id: request.id,
             owner,
             op: request.op,
+            start: request.extent.start,
             size: request.extent.sectors.to_bytes(self.sector),
         };
         self.requests.insert(request.id, Unanswered { request, owner, came: self.now, done: None });
@@ -232,7 +284,7 @@ impl Regulation {
         for completion in ended.drain(..) {
             let id = completion.request.id;
             let unanswered = self.requests.get_mut(&id).expect("the device ends what it was given");
-            unanswered.done = Some(completion);
+            unanswered.part_ended(completion);
             self.regulator.device_done(completion.finish, id, completion.outcome, &mut self.actions);
             self.carry_out(device);
         }
@@ -247,8 +299,8 @@ impl Regulation {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
-                Action::Issue { id, force } => {
-                    let mut request = self.requests[&id].request;
+                Action::Issue { id, part, force } => {
+                    let mut request = self.requests[&id].part(part, self.sector);
                     request.fua |= force;
                     device.submit(self.now, request).expect("it is given no more than its depth");
                 }

@@ -17,8 +17,10 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod device;
+mod feasibility;
 mod gate;
 mod presence;
+mod profile;
 mod queue;
 mod rate;
 mod regulator;
@@ -26,6 +28,8 @@ mod service;
 mod settings;
 
 pub use device::{RegulatedDevice, Timing};
+pub use feasibility::{Arrivals, Limits};
+pub use profile::{Moments, PROFILE_DEPTHS, PROFILE_SIZES, Profile, measure};
 pub use rate::{Owner, Percent, PercentError, Rate};
-pub use regulator::{Action, ArrivingRequest, DeviceReport, RateError, Recent, Regulator, Report};
+pub use regulator::{Action, ArrivingRequest, DeviceReport, RateError, Recent, Regulator, Report, Requested};
 pub use settings::{Correction, Counted, GateSettings, Margin, Policy, Serves, Settings, Window};

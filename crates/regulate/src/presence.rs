@@ -28,7 +28,7 @@ pub(crate) struct Presence {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Busy { until: Nanos, next: Nanos },
+    Busy { until: Nanos, arrival: Nanos, next: Nanos },
     Thinking { until: Nanos },
     Away { until: Nanos, allowed: Nanos },
     Gone,
@@ -44,7 +44,13 @@ impl Presence {
 
     /// Marks the owner as busy until `until`; its next request is due by `next`.
     pub(crate) fn busy(&mut self, owner: Owner, share: Share, until: Nanos, next: Nanos) {
-        self.enter(owner, share, State::Busy { until, next });
+        self.enter(owner, share, State::Busy { until, arrival: until, next });
+    }
+
+    /// Marks the owner as busy until `until`; its next request arrives at `arrival` at the earliest, and is then due by
+    /// `next`.
+    pub(crate) fn expect(&mut self, owner: Owner, share: Share, until: Nanos, arrival: Nanos, next: Nanos) {
+        self.enter(owner, share, State::Busy { until, arrival, next });
     }
 
     /// Marks the owner as thinking since `now`.
@@ -64,7 +70,7 @@ impl Presence {
     pub(crate) fn leave(&mut self, owner: Owner) {
         let Some((share, state)) = self.owners.remove(&owner) else { return };
         match state {
-            State::Busy { until, next } => {
+            State::Busy { until, next, .. } => {
                 self.until.remove(&(until, owner));
                 self.upcoming.remove(&(next, share, owner));
             }
@@ -122,6 +128,14 @@ impl Presence {
         self.upcoming.iter().map(|&(next, share, _)| (next, share))
     }
 
+    /// Returns the earliest arrivals of the next requests of busy owners and their deadlines, in order of deadline.
+    pub(crate) fn expected(&self) -> impl Iterator<Item = (Nanos, Nanos)> {
+        self.upcoming.iter().map(|&(next, _, owner)| match self.owners[&owner] {
+            (_, State::Busy { arrival, .. }) => (arrival, next),
+            _ => unreachable!("only busy owners are expected"),
+        })
+    }
+
     /// Returns the shortest time that the next request of an owner that is away may take, and the owner's share. Such
     /// owners are assumed not to return all at once.
     pub(crate) fn shortest_away(&self) -> Option<(Nanos, Share)> {
@@ -131,7 +145,7 @@ impl Presence {
     fn enter(&mut self, owner: Owner, share: Share, state: State) {
         self.leave(owner);
         match state {
-            State::Busy { until, next } => {
+            State::Busy { until, next, .. } => {
                 self.until.insert((until, owner));
                 self.upcoming.insert((next, share, owner));
             }

@@ -47,6 +47,11 @@ impl Queue {
         self.others.first().copied()
     }
 
+    /// Returns the unregulated requests in order of arrival.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Turn> {
+        self.others.iter().copied()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.regulated.len() + self.others.len()
     }

@@ -112,7 +112,7 @@ pub(crate) struct Share(u32);
 const SHARES_PER_DEVICE: u32 = 1000;
 
 impl Share {
-    fn of(percent: Percent) -> Share {
+    pub(crate) fn of(percent: Percent) -> Share {
         Share(percent.get() * SHARES_PER_DEVICE / 100)
     }
 
@@ -133,6 +133,11 @@ impl Share {
     /// Returns how many I/Os the device completes while this owner completes one: `100/P`, rounded down.
     pub(crate) fn times(self) -> u32 {
         SHARES_PER_DEVICE / self.0
+    }
+
+    /// Returns it as a part of the device, 0 to 1.
+    pub(crate) fn part(self) -> f64 {
+        f64::from(self.0) / f64::from(SHARES_PER_DEVICE)
     }
 
     /// Returns whether it differs from `other` by more than the fluctuation of the mean service time.
@@ -185,6 +190,11 @@ impl Levels {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.owners.is_empty()
+    }
+
+    /// Iterates from the largest share down; yields each with its number of owners.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (Share, u32)> {
+        self.owners.iter().map(|(Reverse(share), owners)| (*share, *owners))
     }
 
     /// Iterates from the largest share down; yields the share and the number of owners with this share or a larger one.

@@ -16,6 +16,7 @@ mod burst;
 mod io_times;
 mod issue;
 mod owner_state;
+mod planned;
 mod rates;
 mod report;
 mod request;
@@ -24,19 +25,24 @@ mod tests;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
 
-use sakiyomi_model::{Bytes, Nanos, Op, Outcome, RequestId};
+use sakiyomi_model::{Bytes, Lba, Nanos, Op, Outcome, RequestId};
 
+use crate::feasibility::Limits;
 use crate::gate::{CompletedRequest, Gate};
 use crate::presence::Presence;
+use crate::profile::Profile;
 use crate::queue::{Queue, Turn};
 use crate::rate::{Levels, Owner, Share};
 use crate::service::{Kind, Sample, Service};
-use crate::settings::{Settings, Window};
+use crate::settings::{Serves, Settings, Window};
 pub use io_times::Recent;
 use issue::InDevice;
 use owner_state::RegulatedOwner;
-pub use rates::RateError;
+use planned::Planned;
+pub use rates::{RateError, Requested};
 pub use report::{DeviceReport, Report};
 use request::{DeviceStay, Entry, Promise, State};
 use writes::Writes;
@@ -54,17 +60,21 @@ pub struct ArrivingRequest {
     pub owner: Owner,
     /// Its operation.
     pub op: Op,
+    /// Its first sector.
+    pub start: Lba,
     /// Its size.
     pub size: Bytes,
 }
 
 /// An action for the caller to carry out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Issue the request to the device now.
+    /// Issue a request, or a part of it, to the device now. The device has at most one part of a request at a time.
     Issue {
         /// The request.
         id: RequestId,
+        /// The part, in bytes from its start: all of it, except by the profile.
+        part: Range<u64>,
         /// Whether a write must be on the medium when it ends (FUA), even if the owner did not ask for that.
         force: bool,
     },
@@ -101,6 +111,8 @@ pub struct Regulator {
     service: Service,
     gate: Gate,
     writes: Writes,
+    /// Admission by the profile of the device; `None`: by the gate.
+    planned: Option<Planned>,
 }
 
 impl Regulator {
@@ -124,7 +136,18 @@ impl Regulator {
             service: Service::new(&settings),
             gate: Gate::new(settings.gate),
             writes: Writes::default(),
+            planned: None,
         }
+    }
+
+    /// Makes a regulator without rates for a device with this profile, from which ideal times and admission follow.
+    /// `error` is the relative error of the profile, 0 to 0.5: the larger, the smaller are the rates that are granted.
+    #[must_use]
+    pub fn with_profile(settings: Settings, profile: Arc<Profile>, error: f64) -> Regulator {
+        let mut regulator = Regulator::new(Settings { serves: Serves::OneByOne, ..settings });
+        regulator.service.fix(profile.service());
+        regulator.planned = Some(Planned::new(profile, error));
+        regulator
     }
 
     /// Returns its settings.
@@ -156,6 +179,10 @@ impl Regulator {
         let mut entry = Entry {
             owner: ask.owner,
             kind: Kind::of(ask.op, ask.size),
+            op: ask.op,
+            start: ask.start,
+            size: ask.size,
+            done: Bytes(0),
             arrived: self.now,
             regulated: None,
             state: State::Waiting,
@@ -178,8 +205,38 @@ impl Regulator {
         let mut entry = *self.requests.get(&id).expect("the device ends what it was given");
         let State::InDevice(stay) = entry.state else { panic!("request {} is not in the device", id.0) };
         self.leave_device(&entry, stay);
+        let bypassed = match self.planned {
+            // The profile is never moved by what is measured later.
+            Some(_) => false,
+            None => self.learn(&entry, stay, done, outcome),
+        };
+        if !bypassed {
+            self.device.busy_since = done;
+        }
+        if let Some(regulated) = entry.regulated {
+            self.deadlines.remove(&(regulated.deadline, regulated.share, id));
+        }
+        entry.done = Bytes(entry.done.0 + stay.piece.0);
+        if outcome == Outcome::Done && !stay.cancelled && entry.done < entry.size {
+            entry.state = State::Waiting;
+            self.requests.insert(id, entry);
+            self.wait(id, &entry);
+        } else {
+            self.completed(id, entry, if stay.cancelled { Outcome::Cancelled } else { outcome }, out);
+        }
+        self.follow_shares();
+        self.issue(out);
+        if !bypassed {
+            // Set last: the sample above needs the previous value, and the device chooses its next request among all
+            // that it now has, including those just issued.
+            self.device.choice = self.device.len();
+        }
+    }
+
+    /// Learns from a completion; returns whether the device's cache did it beside the mechanism.
+    fn learn(&mut self, entry: &Entry, stay: DeviceStay, done: Nanos, outcome: Outcome) -> bool {
         let bypassed = self.bypassed(stay);
-        let taken_in = self.taken_in(&entry, stay, bypassed);
+        let taken_in = self.taken_in(entry, stay, bypassed);
         let bypassed = bypassed || (taken_in && self.device.len() > 0);
         // An I/O far beyond its known service time, while cached writes may be pending, was delayed by them.
         let held_up =
@@ -199,13 +256,11 @@ impl Regulator {
         } else if !bypassed {
             self.service.passed(done);
         }
-        if let Some(regulated) = entry.regulated {
-            self.deadlines.remove(&(regulated.deadline, regulated.share, id));
-        }
-        if !bypassed {
-            self.device.busy_since = done;
-        }
-        let outcome = if stay.cancelled { Outcome::Cancelled } else { outcome };
+        bypassed
+    }
+
+    /// Answers a request that the device has ended, now or at its ideal time.
+    fn completed(&mut self, id: RequestId, mut entry: Entry, outcome: Outcome, out: &mut Vec<Action>) {
         match self.held_back_until(&mut entry, outcome) {
             Some(until) if until > self.now => {
                 entry.state = State::HeldBack { until, outcome };
@@ -213,13 +268,6 @@ impl Regulator {
                 self.held_back.insert((until, id));
             }
             _ => self.answer(id, &entry, outcome, out),
-        }
-        self.follow_shares();
-        self.issue(out);
-        if !bypassed {
-            // Set last: the sample above needs the previous value, and the device chooses its next request among all
-            // that it now has, including those just issued.
-            self.device.choice = self.device.len();
         }
     }
 
@@ -267,17 +315,32 @@ impl Regulator {
         let answer = self.held_back.first().map(|(until, _)| *until);
         let waiting = self.queue.first_other().filter(|_| self.device.len() < self.settings.depth as usize);
         let patience = waiting.filter(|_| self.device.overdue == 0).map(|turn| self.overdue_at(turn));
-        let release = waiting.and_then(|_| self.presence.next_release());
+        let waits = match self.planned {
+            // An owner's request may wait for another one that is expected.
+            Some(_) => self.queue.len() > 0 && self.device.len() < self.settings.depth as usize,
+            None => waiting.is_some(),
+        };
+        let release = self.presence.next_release().filter(|_| waits);
         answer.into_iter().chain(patience).chain(release).min().map(|at| at.max(self.now))
     }
 
     /// Returns how many unregulated requests may be in the device when a regulated one arrives now, 1 to 32.
     #[must_use]
     pub fn allowance(&self) -> u32 {
-        self.gate.allowance(&self.presence, &self.service)
+        match &self.planned {
+            Some(planned) => planned.limits().depth.clamp(1, self.settings.depth),
+            None => self.gate.allowance(&self.presence, &self.service),
+        }
     }
 
-    /// Returns the measured mean service time of the device.
+    /// Returns the limits of the requests in the device while an owner may send one at any moment; `None` without a
+    /// profile.
+    #[must_use]
+    pub fn limits(&self) -> Option<Limits> {
+        self.planned.as_ref().map(Planned::limits)
+    }
+
+    /// Returns the mean service time of the device, measured or of its profile.
     #[must_use]
     pub fn service_time(&self) -> Nanos {
         self.service.mean_of_all()
@@ -310,15 +373,27 @@ impl Regulator {
     /// have completed it.
     fn give_deadline(&mut self, entry: &Entry) -> Promise {
         let member = self.members.get_mut(&entry.owner).expect("it is regulated");
-        member.service = self.service.counted(entry.kind);
+        member.service = match &self.planned {
+            Some(planned) => planned.service(entry.op, entry.size),
+            None => self.service.counted(entry.kind),
+        };
         let ideal = member.rate.ideal(member.service);
         let begin = member.until.max(entry.arrived);
         member.until = begin.saturating_add(ideal);
         let deadline = member.until.saturating_sub(self.settings.path).max(entry.arrived);
         member.outstanding += 1;
-        let next = deadline.saturating_add(ideal);
         let surprise = self.presence.is_released(entry.owner);
-        self.presence.busy(entry.owner, member.share, deadline, next);
+        match &self.planned {
+            Some(planned) => {
+                let shortest = planned.shortest_ideal(member.rate);
+                let until = deadline.saturating_add(planned::turnaround(shortest));
+                let next = deadline.saturating_add(shortest);
+                self.presence.expect(entry.owner, member.share, until, deadline, next);
+            }
+            None => {
+                self.presence.busy(entry.owner, member.share, deadline, deadline.saturating_add(ideal));
+            }
+        }
         Promise {
             rate: member.rate,
             share: member.share,
@@ -416,7 +491,15 @@ impl Regulator {
             if member.outstanding == 0 {
                 // The owner is idle; its next request starts at its arrival.
                 member.until = member.until.min(self.now);
-                self.presence.think(entry.owner, member.share, self.now);
+                match &self.planned {
+                    Some(planned) => {
+                        let shortest = planned.shortest_ideal(member.rate);
+                        let until = self.now.saturating_add(planned::turnaround(shortest));
+                        let next = self.now.saturating_add(shortest);
+                        self.presence.expect(entry.owner, member.share, until, self.now, next);
+                    }
+                    None => self.presence.think(entry.owner, member.share, self.now),
+                }
             }
         }
         out.push(Action::Answer { id, outcome, ideal: entry.regulated.map(|regulated| regulated.ideal) });

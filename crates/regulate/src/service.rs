@@ -75,6 +75,8 @@ pub(crate) struct Sample {
 pub(crate) struct Service {
     window: Window,
     calibrated: Option<Nanos>,
+    /// Mean service time of a device with a profile.
+    fixed: Option<Nanos>,
     path: Nanos,
     told: Serves,
     /// Whether the device serves several requests in parallel, as far as known.
@@ -120,6 +122,7 @@ impl Service {
         Service {
             window: settings.window,
             calibrated: settings.service,
+            fixed: None,
             path: settings.path,
             told: settings.serves,
             several: settings.serves == Serves::Several,
@@ -136,6 +139,11 @@ impl Service {
             seen: 0,
             changes: 0,
         }
+    }
+
+    /// Fixes the mean service time of all kinds, which is then no longer measured.
+    pub(crate) fn fix(&mut self, service: Nanos) {
+        self.fixed = Some(service);
     }
 
     pub(crate) fn done(&mut self, sample: Sample) {
@@ -250,6 +258,9 @@ impl Service {
 
     /// Returns the mean service time of all kinds.
     pub(crate) fn mean_of_all(&self) -> Nanos {
+        if let Some(fixed) = self.fixed {
+            return fixed;
+        }
         match self.window {
             Window::Last(_) => Nanos(self.recent_sum / (self.recent.len() as u64).max(1)),
             Window::Adaptive(_) => Nanos(self.all.get() as u64),

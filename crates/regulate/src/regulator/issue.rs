@@ -1,6 +1,6 @@
 //! The requests in the device, and the choice of the next ones to issue.
 
-use sakiyomi_model::{Nanos, RequestId};
+use sakiyomi_model::{Bytes, Nanos, RequestId};
 
 use super::request::{DeviceStay, Entry, State};
 use super::{Action, Regulator};
@@ -40,27 +40,34 @@ impl Regulator {
     /// Issues the requests that may be issued: first an unregulated one that has exceeded the patience, then the
     /// regulated ones, then as many others as the gate admits.
     pub(super) fn issue(&mut self, out: &mut Vec<Action>) {
+        if self.planned.is_some() {
+            return self.issue_planned(out);
+        }
         while self.device.len() < self.settings.depth as usize {
             let other = self.queue.first_other();
             let overdue = other.filter(|turn| self.device.overdue == 0 && self.overdue_at(*turn) <= self.now);
             if let Some(turn) = overdue {
-                self.hand_over(turn.id, true, out);
+                self.hand_over_whole(turn.id, true, out);
             } else if let Some(id) = self.queue.first_regulated() {
                 if !self.admits_regulated(id) {
                     break;
                 }
-                self.hand_over(id, false, out);
+                self.hand_over_whole(id, false, out);
             } else if let Some(turn) = other.filter(|turn| self.admits(*turn)) {
-                self.hand_over(turn.id, false, out);
+                self.hand_over_whole(turn.id, false, out);
             } else {
                 break;
             }
         }
     }
 
-    /// Returns whether unregulated writes must be on the medium before they end, for the sake of regulated owners.
-    fn forces_writes(&self) -> bool {
-        self.writes.are_forced() && self.presence.anybody()
+    /// Returns whether a write must be on the medium before it ends, for the sake of owners. By the profile, writes of
+    /// owners must be, too: what the device does later on its own has no place in a plan.
+    fn forces_writes(&self, is_regulated: bool) -> bool {
+        match self.planned {
+            Some(_) => self.presence.anybody(),
+            None => !is_regulated && self.writes.are_forced() && self.presence.anybody(),
+        }
     }
 
     fn admits_regulated(&self, id: RequestId) -> bool {
@@ -96,7 +103,12 @@ impl Regulator {
         }
     }
 
-    fn hand_over(&mut self, id: RequestId, overdue: bool, out: &mut Vec<Action>) {
+    fn hand_over_whole(&mut self, id: RequestId, overdue: bool, out: &mut Vec<Action>) {
+        self.hand_over(id, self.requests[&id].size, overdue, out);
+    }
+
+    /// Issues the next `piece` bytes of a request.
+    pub(super) fn hand_over(&mut self, id: RequestId, piece: Bytes, overdue: bool, out: &mut Vec<Action>) {
         let entry = self.requests[&id];
         let share = entry.regulated.map(|regulated| regulated.share);
         self.queue.remove(share, Turn { arrived: entry.arrived, id });
@@ -111,11 +123,17 @@ impl Regulator {
         let work = self.service.mean(entry.kind);
         self.device.work += work;
         let stay =
-            DeviceStay { issued: self.now, beside: self.device.len(), work, overdue, cancelled: false };
+            DeviceStay { issued: self.now, piece, beside: self.device.len(), work, overdue, cancelled: false };
         let state = State::InDevice(stay);
         self.requests.insert(id, Entry { state, ..entry });
-        let force = share.is_none() && entry.kind.is_write() && self.forces_writes();
-        out.push(Action::Issue { id, force });
+        if let Some(planned) = &mut self.planned {
+            planned.issued(entry.start, entry.done, entry.op, piece);
+            if share.is_none() {
+                planned.gave_others(self.now);
+            }
+        }
+        let force = entry.kind.is_write() && self.forces_writes(share.is_some());
+        out.push(Action::Issue { id, part: entry.done.0..entry.done.0 + piece.0, force });
     }
 
     pub(super) fn leave_device(&mut self, entry: &Entry, stay: DeviceStay) {
@@ -125,14 +143,21 @@ impl Regulator {
         }
         self.device.overdue -= usize::from(stay.overdue);
         self.device.work -= stay.work;
-        self.device.ended += 1;
+        self.device.ended += u64::from(entry.done.0 + stay.piece.0 >= entry.size.0);
         if self.device.len() == 0 {
             self.device.busy += self.now - self.device.began;
+        }
+        if let Some(planned) = &mut self.planned {
+            planned.left(entry.op, stay.piece, self.device.len() == 0);
         }
     }
 
     pub(super) fn overdue_at(&self, turn: Turn) -> Nanos {
-        turn.arrived.saturating_add(self.settings.patience)
+        let exhausted = turn.arrived.saturating_add(self.settings.patience);
+        match &self.planned {
+            Some(planned) => planned.overdue_at(exhausted, self.settings.patience),
+            None => exhausted,
+        }
     }
 
     /// Returns whether a write ended before the medium could have done it, or while the medium was busy with another

@@ -16,6 +16,8 @@ pub(super) struct RegulatedOwner {
     pub(super) outstanding: u32,
     /// Time at which a device of the owner's own, with the requested speed, would have done all its requests.
     pub(super) until: Nanos,
+    /// Whether the rate was granted, and not only accepted as best effort.
+    pub(super) guaranteed: bool,
     /// Accumulated lateness of its replies due to timers (section 4.3), by which the next ones are sent earlier.
     pub(super) carry: Nanos,
     /// Service time of one I/O of the kind last requested.

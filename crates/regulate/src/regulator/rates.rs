@@ -7,6 +7,7 @@ use super::io_times::IoTimeStatistics;
 use super::owner_state::RegulatedOwner;
 use super::request::State;
 use super::{Action, Regulator};
+use crate::feasibility::Arrivals;
 use crate::rate::{Owner, Rate, Share, Time};
 
 /// Reasons for refusing a rate.
@@ -54,6 +55,21 @@ fn best_words(best: Option<Rate>, else_do: &str) -> String {
 /// I/Os between two conversions of rates given by time to shares of the device.
 const SHARES_UPDATE_IOS: u64 = 128;
 
+/// A rate as an owner requests it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requested {
+    /// The rate.
+    pub rate: Rate,
+    /// When its I/Os may arrive; considered with a profile only.
+    pub arrivals: Arrivals,
+}
+
+impl<R: Into<Rate>> From<R> for Requested {
+    fn from(rate: R) -> Requested {
+        Requested { rate: rate.into(), arrivals: Arrivals::Any }
+    }
+}
+
 impl Regulator {
     /// Sets the rate of `owner` if all rates can then be kept.
     ///
@@ -63,13 +79,13 @@ impl Regulator {
         &mut self,
         now: Nanos,
         owner: Owner,
-        rate: impl Into<Rate>,
+        rate: impl Into<Requested>,
         out: &mut Vec<Action>,
     ) -> Result<(), RateError> {
-        let rate = rate.into();
-        if !self.has_room(owner, rate) {
+        let Requested { rate, arrivals } = rate.into();
+        if !self.has_room(owner, rate, arrivals) {
             let mean = self.service.mean_of_all();
-            let best = Share::best(rate, mean, |rate| self.has_room(owner, rate));
+            let best = Share::best(rate, mean, |rate| self.has_room(owner, rate, arrivals));
             let (asked, path) = (rate, self.settings.path);
             let (ideal, device) = (rate.ideal(self.service.counted_of_all()), mean);
             return Err(if ideal < device.saturating_add(path) {
@@ -78,7 +94,7 @@ impl Regulator {
                 RateError::NoRoom { asked, others: self.members.keys().any(|&other| other != owner), best }
             });
         }
-        self.give(now, owner, rate, out);
+        self.give(now, owner, Requested { rate, arrivals }, true, out);
         Ok(())
     }
 
@@ -87,11 +103,12 @@ impl Regulator {
         &mut self,
         now: Nanos,
         owner: Owner,
-        rate: impl Into<Rate>,
+        rate: impl Into<Requested>,
         out: &mut Vec<Action>,
     ) {
-        let rate = rate.into();
-        self.give(now, owner, rate, out);
+        let requested = rate.into();
+        let guaranteed = self.planned.is_none() || self.has_room(owner, requested.rate, requested.arrivals);
+        self.give(now, owner, requested, guaranteed, out);
     }
 
     /// Removes the rate of `owner`; its delayed replies are sent.
@@ -106,13 +123,24 @@ impl Regulator {
             self.levels.remove(member.share);
             self.timed.remove(&owner);
             self.presence.leave(owner);
+            if let Some(planned) = &mut self.planned {
+                planned.grant(owner, None);
+            }
             self.gate.owners_changed(&self.levels);
             self.requeue(owner, false);
             self.let_go(owner, out);
         }
     }
 
-    fn give(&mut self, now: Nanos, owner: Owner, rate: Rate, out: &mut Vec<Action>) {
+    fn give(
+        &mut self,
+        now: Nanos,
+        owner: Owner,
+        requested: Requested,
+        guaranteed: bool,
+        out: &mut Vec<Action>,
+    ) {
+        let Requested { rate, arrivals } = requested;
         self.pass(now);
         let old = self.members.get(&owner).copied();
         if let Some(old) = old {
@@ -130,6 +158,7 @@ impl Regulator {
             outstanding: 0,
             until: Nanos::ZERO,
             carry: Nanos::ZERO,
+            guaranteed,
             service: self.service.counted_of_all(),
             bursts: Bursts::default(),
             kept: IoTimeStatistics::default(),
@@ -138,20 +167,33 @@ impl Regulator {
         self.writes.harm(self.now, self.service.mean_of_all());
         self.members.insert(
             owner,
-            RegulatedOwner { rate, share, kept: IoTimeStatistics::default(), ..old.unwrap_or(new) },
+            RegulatedOwner {
+                rate,
+                share,
+                guaranteed,
+                kept: IoTimeStatistics::default(),
+                ..old.unwrap_or(new)
+            },
         );
+        if let Some(planned) = &mut self.planned {
+            planned.grant(owner, guaranteed.then_some((share, arrivals)));
+        }
         self.presence.think(owner, share, self.now);
         self.gate.owners_changed(&self.levels);
         self.requeue(owner, true);
         self.issue(out);
     }
 
-    fn has_room(&self, owner: Owner, rate: Rate) -> bool {
+    fn has_room(&self, owner: Owner, rate: Rate, arrivals: Arrivals) -> bool {
+        let share = rate.share(self.service.mean_of_all());
+        if let Some(planned) = &self.planned {
+            return planned.limits_with(owner, share, arrivals).is_some();
+        }
         let mut levels = self.levels.clone();
         if let Some(member) = self.members.get(&owner) {
             levels.remove(member.share);
         }
-        levels.add(rate.share(self.service.mean_of_all()));
+        levels.add(share);
         self.gate.has_room(&levels, &self.service)
     }
 

@@ -117,7 +117,10 @@ impl Regulator {
         let [waiting, in_device, held_back] = counts;
         Report {
             rate: member.rate,
-            best_effort: !self.gate.has_room_for(member.share, &self.levels, &self.service),
+            best_effort: match self.planned {
+                Some(_) => !member.guaranteed,
+                None => !self.gate.has_room_for(member.share, &self.levels, &self.service),
+            },
             ideal: member.rate.ideal(member.service),
             ios: member.kept.ios,
             late: member.kept.late,

@@ -1,6 +1,6 @@
 //! An outstanding request.
 
-use sakiyomi_model::{Nanos, Outcome};
+use sakiyomi_model::{Bytes, Lba, Nanos, Op, Outcome};
 
 use crate::rate::{Owner, Rate, Share};
 use crate::service::Kind;
@@ -10,6 +10,12 @@ use crate::service::Kind;
 pub(super) struct Entry {
     pub(super) owner: Owner,
     pub(super) kind: Kind,
+    pub(super) op: Op,
+    /// Its first sector.
+    pub(super) start: Lba,
+    pub(super) size: Bytes,
+    /// What the device has done of it: less than its size until the last piece has ended.
+    pub(super) done: Bytes,
     /// Arrival, T0.
     pub(super) arrived: Nanos,
     pub(super) regulated: Option<Promise>,
@@ -39,6 +45,8 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceStay {
     pub(super) issued: Nanos,
+    /// Size of the piece that the device has.
+    pub(super) piece: Bytes,
     /// Requests in the device, including it, when it was issued.
     pub(super) beside: usize,
     /// Mean service time of its kind at that time.

@@ -30,7 +30,7 @@ impl Bench {
     fn ask(&mut self, now: Nanos, owner: u32) -> RequestId {
         let id = RequestId(self.next_id);
         self.next_id += 1;
-        let ask = ArrivingRequest { id, owner: Owner(owner), op: Op::Read, size: Bytes(4096) };
+        let ask = ArrivingRequest { id, owner: Owner(owner), op: Op::Read, start: Lba(0), size: Bytes(4096) };
         self.regulator.arrive(now, ask, &mut self.out);
         self.act();
         id
@@ -88,7 +88,7 @@ fn answers_that_arrive_late_are_made_up_for_and_told() {
         let (id, arrived) = (RequestId(number), now);
         regulator.arrive(
             now,
-            ArrivingRequest { id, owner: Owner(1), op: Op::Read, size: Bytes(4096) },
+            ArrivingRequest { id, owner: Owner(1), op: Op::Read, start: Lba(0), size: Bytes(4096) },
             &mut out,
         );
         now += Nanos(5_000_000);
@@ -442,7 +442,7 @@ fn writes_are_forced_from_the_beginning_of_a_rate_where_the_device_has_been_taki
         next_id += 1;
         let id = RequestId(next_id);
         let mut out = Vec::new();
-        regulator.arrive(now, ArrivingRequest { id, owner: Owner(owner), op, size: Bytes(4096) }, &mut out);
+        regulator.arrive(now, ArrivingRequest { id, owner: Owner(owner), op, start: Lba(0), size: Bytes(4096) }, &mut out);
         let [Action::Issue { force, .. }] = out[..] else { panic!("{out:?}") };
         now += took;
         regulator.device_done(now, id, Outcome::Done, &mut out);

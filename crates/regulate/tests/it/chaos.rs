@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_model::{Bytes, Nanos, Op, Outcome, RequestId};
+use sakiyomi_model::{Bytes, Lba, Nanos, Op, Outcome, RequestId};
 use sakiyomi_regulate::{
     Action, ArrivingRequest, Correction, Counted, GateSettings, Owner, Percent, Policy, Rate, Regulator,
     Settings, Window,
@@ -125,7 +125,7 @@ impl Chaos {
         };
         self.known.insert(id, known);
         let (now, size) = (self.told(), Bytes(512 << self.below(12)));
-        self.regulator.arrive(now, ArrivingRequest { id, owner, op, size }, &mut self.out);
+        self.regulator.arrive(now, ArrivingRequest { id, owner, op, start: Lba(0), size }, &mut self.out);
     }
 
     /// Advances to the next event of device or regulator.
