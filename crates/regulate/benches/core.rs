@@ -66,6 +66,7 @@ impl Load {
         for action in self.out.drain(..) {
             match action {
                 Action::Issue { id, .. } => self.device.push_back(id),
+                Action::Fetch { .. } | Action::Fetched { .. } => unreachable!("it has no profile"),
                 Action::Answer { id, .. } => self.asking.push_back(self.owners[id.0 as usize]),
             }
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use sakiyomi_model::{
-    Bytes, Completion, Detail, Device, Extent, Full, Lba, Nanos, Outcome, Request, RequestId, Sectors, StreamId,
+    Bytes, Completion, Detail, Device, Extent, Full, Lba, Nanos, Op, Outcome, Request, RequestId, Sectors, StreamId,
 };
 
 use crate::rate::Owner;
@@ -304,6 +304,13 @@ impl Regulation {
                     request.fua |= force;
                     device.submit(self.now, request).expect("it is given no more than its depth");
                 }
+                Action::Fetch { id, owner, start, size } => {
+                    let extent = Extent::new(start, Sectors(size.0 / self.sector.0));
+                    let stream = StreamId(owner.0);
+                    let request = Request { id, stream, op: Op::Read, fua: false, extent, arrival: self.now };
+                    self.requests.insert(id, Unanswered { request, owner, came: self.now, done: None });
+                }
+                Action::Fetched { id } => _ = self.requests.remove(&id),
                 Action::Answer { id, outcome, ideal } => self.answer(id, outcome, ideal),
             }
         }
@@ -378,7 +385,7 @@ mod tests {
     use sakiyomi_drive::Drive;
     use sakiyomi_drive::fixed::{Fixed, FixedSpec};
     use sakiyomi_drive::spec::builtin;
-    use sakiyomi_model::{Extent, Lba, Op};
+
     use std::collections::VecDeque;
 
     fn drive() -> Drive {

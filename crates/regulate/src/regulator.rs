@@ -18,8 +18,10 @@ mod issue;
 mod owner_state;
 mod planned;
 mod rates;
+mod read_ahead;
 mod report;
 mod request;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod writes;
@@ -54,7 +56,7 @@ const HARM_EXCESS_DIVISOR: u64 = 4;
 /// A request as it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivingRequest {
-    /// An identifier that no other outstanding request has.
+    /// An identifier that no other outstanding request has, below half of the largest.
     pub id: RequestId,
     /// Its owner.
     pub owner: Owner,
@@ -77,6 +79,22 @@ pub enum Action {
         part: Range<u64>,
         /// Whether a write must be on the medium when it ends (FUA), even if the owner did not ask for that.
         force: bool,
+    },
+    /// Prepare a read of the regulator's own, which is issued later like any request: data read ahead for an owner.
+    Fetch {
+        /// An identifier above all others.
+        id: RequestId,
+        /// The owner.
+        owner: Owner,
+        /// The first sector.
+        start: Lba,
+        /// The size.
+        size: Bytes,
+    },
+    /// A read of the regulator's own has ended, or will not be issued.
+    Fetched {
+        /// The read.
+        id: RequestId,
     },
     /// Send the reply to the owner. The identifier may be used again.
     Answer {
@@ -187,12 +205,18 @@ impl Regulator {
             regulated: None,
             state: State::Waiting,
         };
-        if regulated {
-            entry.regulated = Some(self.give_deadline(&entry));
+        assert!(!self.requests.contains_key(&ask.id), "request {} is there already", ask.id.0);
+        if !regulated || !self.arrive_in_stream(ask.id, &entry, out) {
+            if regulated {
+                entry.regulated = Some(self.give_deadline(&entry, self.service_of(&entry)));
+            }
+            self.requests.insert(ask.id, entry);
+            self.by_owner.insert((ask.owner, ask.id));
+            self.wait(ask.id, &entry);
         }
-        assert!(self.requests.insert(ask.id, entry).is_none(), "request {} is there already", ask.id.0);
-        self.by_owner.insert((ask.owner, ask.id));
-        self.wait(ask.id, &entry);
+        if regulated {
+            self.read_ahead(ask.owner, out);
+        }
         self.issue(out);
     }
 
@@ -221,6 +245,8 @@ impl Regulator {
             entry.state = State::Waiting;
             self.requests.insert(id, entry);
             self.wait(id, &entry);
+        } else if self.is_fetch(id) {
+            self.fetch_ended(id, outcome, out);
         } else {
             self.completed(id, entry, if stay.cancelled { Outcome::Cancelled } else { outcome }, out);
         }
@@ -352,10 +378,10 @@ impl Regulator {
         self.device.len()
     }
 
-    /// Returns the number of outstanding requests.
+    /// Returns the number of outstanding requests of all owners.
     #[must_use]
     pub fn unanswered(&self) -> usize {
-        self.requests.len()
+        self.by_owner.len()
     }
 
     fn pass(&mut self, now: Nanos) {
@@ -371,12 +397,9 @@ impl Regulator {
 
     /// Assigns the deadline of a regulated request: the time at which a dedicated device of the requested speed would
     /// have completed it.
-    fn give_deadline(&mut self, entry: &Entry) -> Promise {
+    fn give_deadline(&mut self, entry: &Entry, service: Nanos) -> Promise {
         let member = self.members.get_mut(&entry.owner).expect("it is regulated");
-        member.service = match &self.planned {
-            Some(planned) => planned.service(entry.op, entry.size),
-            None => self.service.counted(entry.kind),
-        };
+        member.service = service;
         let ideal = member.rate.ideal(member.service);
         let begin = member.until.max(entry.arrived);
         member.until = begin.saturating_add(ideal);
@@ -384,22 +407,24 @@ impl Regulator {
         member.outstanding += 1;
         let surprise = self.presence.is_released(entry.owner);
         match &self.planned {
-            Some(planned) => {
-                let shortest = planned.shortest_ideal(member.rate);
-                let until = deadline.saturating_add(planned::turnaround(shortest));
-                let next = deadline.saturating_add(shortest);
-                self.presence.expect(entry.owner, member.share, until, deadline, next);
-            }
-            None => {
-                self.presence.busy(entry.owner, member.share, deadline, deadline.saturating_add(ideal));
-            }
+            Some(_) => self.expect_next(entry.owner, deadline),
+            None => self.presence.busy(entry.owner, member.share, deadline, deadline.saturating_add(ideal)),
         }
+        let member = &self.members[&entry.owner];
         Promise {
             rate: member.rate,
             share: member.share,
             ideal: member.until - entry.arrived,
             deadline,
             surprise,
+        }
+    }
+
+    /// Returns the service time from which the ideal time of a request is computed that the device serves by itself.
+    fn service_of(&self, entry: &Entry) -> Nanos {
+        match &self.planned {
+            Some(planned) => planned.service(entry.op, entry.size),
+            None => self.service.counted(entry.kind),
         }
     }
 
@@ -433,6 +458,12 @@ impl Regulator {
         match entry.state {
             State::Waiting => {
                 self.wait_no_more(id, &entry);
+                self.answer(id, &entry, Outcome::Cancelled, out);
+            }
+            State::AwaitsFetch(fetch) => {
+                if let Some(planned) = &mut self.planned {
+                    planned.streams.no_longer_awaits(fetch, id);
+                }
                 self.answer(id, &entry, Outcome::Cancelled, out);
             }
             State::InDevice(stay) => {
@@ -491,13 +522,8 @@ impl Regulator {
             if member.outstanding == 0 {
                 // The owner is idle; its next request starts at its arrival.
                 member.until = member.until.min(self.now);
-                match &self.planned {
-                    Some(planned) => {
-                        let shortest = planned.shortest_ideal(member.rate);
-                        let until = self.now.saturating_add(planned::turnaround(shortest));
-                        let next = self.now.saturating_add(shortest);
-                        self.presence.expect(entry.owner, member.share, until, self.now, next);
-                    }
+                match self.planned {
+                    Some(_) => self.expect_next(entry.owner, self.now),
                     None => self.presence.think(entry.owner, member.share, self.now),
                 }
             }

@@ -8,6 +8,7 @@ mod world;
 use std::sync::Arc;
 
 use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_model::Op;
 use sakiyomi_regulate::{Arrivals, Profile, Requested};
 use world::{Figures, Mechanism, Outcome, Pattern, Process, Think, World, percent, profile_of};
 
@@ -111,6 +112,40 @@ fn main() {
                         processes[0] = Process::owner(rate_of, think);
                         let text = format!("{name} {rate} % beside {kind}, {}", if thinks { "any" } else { "back" });
                         show(&text, &case(processes, 2000), &ALL, false);
+                    }
+                }
+            }
+        }
+        if wants("sequential") {
+            for (kind, pattern) in kinds {
+                for rate in [7, 12, 23, 37, 45] {
+                    for size in [4 << 10, 128 << 10] {
+                        let mut processes = vec![Process::other(pattern); OTHERS + 1];
+                        let rate_of = Requested { arrivals: Arrivals::BackToBack, ..percent(rate) };
+                        processes[0] =
+                            Process { pattern: Pattern::Sequential(size), ..Process::owner(rate_of, Think::None) };
+                        let text = format!("{name} {rate} % sequential {} KiB beside {kind}", size >> 10);
+                        let ios = ((64 << 20) / size).max(2000) as u32;
+                        show(&text, &case(processes, ios), &ALL, false);
+                    }
+                }
+            }
+        }
+        if wants("writers") {
+            let writer = |pattern| Process { op: Op::Write, ..Process::other(pattern) };
+            let (small, large) = (Pattern::Random(4 << 10), Pattern::Random(1 << 20));
+            let mixes = [
+                ("9 writers of 4K", vec![writer(small); 9]),
+                ("9 writers of 1M", vec![writer(large); 9]),
+                ("a sequential writer of 64K", vec![writer(Pattern::Sequential(64 << 10))]),
+                ("a writer of 4K, 4 readers", [vec![writer(small)], vec![Process::other(small); 4]].concat()),
+            ];
+            for (mix, others) in mixes {
+                for rate in [12, 23, 37] {
+                    for op in [Op::Read, Op::Write] {
+                        let owner = Process { op, ..Process::owner(percent(rate), Think::None) };
+                        let processes = [vec![owner], others.clone()].concat();
+                        show(&format!("{name} {rate} % {op:?} beside {mix}"), &case(processes, 1500), &ALL, false);
                     }
                 }
             }

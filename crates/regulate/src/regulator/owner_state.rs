@@ -18,6 +18,8 @@ pub(super) struct RegulatedOwner {
     pub(super) until: Nanos,
     /// Whether the rate was granted, and not only accepted as best effort.
     pub(super) guaranteed: bool,
+    /// Whether its last read continued a stream that is read ahead, so that the next one is probably no access.
+    pub(super) in_stream: bool,
     /// Accumulated lateness of its replies due to timers (section 4.3), by which the next ones are sent earlier.
     pub(super) carry: Nanos,
     /// Service time of one I/O of the kind last requested.

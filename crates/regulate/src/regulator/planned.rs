@@ -18,17 +18,21 @@ use std::sync::Arc;
 use sakiyomi_model::{Bytes, Lba, Nanos, Op, RequestId, Sectors};
 
 use super::request::{Entry, State};
+use super::streams::Streams;
 use super::{Action, Regulator};
 use crate::feasibility::{self, Arrivals, Limits, Owners};
 use crate::profile::{Moments, PROFILE_SIZES, Profile};
 use crate::queue::Turn;
-use crate::rate::{Owner, Rate, Share};
+use crate::rate::{Owner, Share};
 
 /// Standard deviations of service times that are kept free before the deadlines of the only owner.
 const SLACK_ONE_DEVIATIONS: f64 = 2.0;
 /// Standard deviations of service times that are kept free before the deadlines of several owners, who also wait for
 /// each other.
 const SLACK_SEVERAL_DEVIATIONS: f64 = 2.5;
+/// Standard deviations that are kept free before the deadline of what is read ahead: a late extent stops all reads of
+/// its stream.
+const SLACK_FETCH_DEVIATIONS: f64 = 3.0;
 /// Waiting requests that are considered for the next place in the device.
 const CANDIDATES_MAX: usize = 16;
 /// Part of the patience, a quarter, from which on the first request of others is no longer passed over by later ones.
@@ -52,6 +56,8 @@ pub(super) struct Planned {
     granted: BTreeMap<Owner, (Share, Arrivals)>,
     /// Limits at which they can be kept.
     limits: Limits,
+    /// What is read ahead for owners that read sequentially.
+    pub(super) streams: Streams,
     /// End of the last request that the device was given.
     head: Option<Lba>,
     /// When the device was last given a request of others, or a piece of one.
@@ -72,11 +78,24 @@ struct Piece {
 impl Planned {
     pub(super) fn new(profile: Arc<Profile>, error: f64) -> Planned {
         let (granted, limits) = (BTreeMap::new(), Limits::NONE);
-        Planned { profile, error, granted, limits, head: None, others_at: Nanos::ZERO, beyond: Moments::default() }
+        Planned {
+            profile,
+            error,
+            granted,
+            limits,
+            streams: Streams::default(),
+            head: None,
+            others_at: Nanos::ZERO,
+            beyond: Moments::default(),
+        }
     }
 
     pub(super) fn limits(&self) -> Limits {
         self.limits
+    }
+
+    pub(super) fn profile(&self) -> &Profile {
+        &self.profile
     }
 
     /// Returns the limits at which the rates are kept that are guaranteed if `owner` gets this one.
@@ -104,11 +123,6 @@ impl Planned {
     /// Returns the service time of an access, from which its ideal time is computed.
     pub(super) fn service(&self, op: Op, size: Bytes) -> Nanos {
         Nanos(self.profile.random(op, size).mean as u64)
-    }
-
-    /// Returns the ideal time of the shortest access.
-    pub(super) fn shortest_ideal(&self, rate: Rate) -> Nanos {
-        rate.ideal(self.profile.service())
     }
 
     fn sectors(&self, size: Bytes) -> Sectors {
@@ -148,11 +162,23 @@ impl Planned {
 }
 
 /// Returns for how long after a reply the next request of an owner is expected.
-pub(super) fn turnaround(ideal: Nanos) -> Nanos {
+fn turnaround(ideal: Nanos) -> Nanos {
     (ideal / TURNAROUND_DIVISOR).min(TURNAROUND_MAX)
 }
 
 impl Regulator {
+    /// Expects the next request of an owner at `arrival` at the earliest, the end of its present one.
+    pub(super) fn expect_next(&mut self, owner: Owner, arrival: Nanos) {
+        let (Some(planned), Some(member)) = (&self.planned, self.members.get(&owner)) else { return };
+        if member.in_stream {
+            // If it is an access after all, it is one at any moment.
+            return self.presence.think(owner, member.share, self.now);
+        }
+        let shortest = member.rate.ideal(planned.profile.service());
+        let until = arrival.saturating_add(turnaround(shortest));
+        self.presence.expect(owner, member.share, until, arrival, arrival.saturating_add(shortest));
+    }
+
     /// Issues what may be issued, by the profile.
     pub(super) fn issue_planned(&mut self, out: &mut Vec<Action>) {
         while self.device.len() < self.settings.depth as usize {
@@ -278,7 +304,7 @@ impl Regulator {
         for _ in 0..DEADLINES_MAX {
             let first = known.peek().map(|(deadline, ..)| *deadline);
             let next = expected.peek().map(|(_, deadline)| *deadline);
-            let deadline = match (first, next) {
+            let (deadline, is_fetch) = match (first, next) {
                 (None, None) => return true,
                 (Some(first), next) if next.is_none_or(|next| first <= next) => {
                     let &(deadline, _, id) = known.next().expect("it was seen");
@@ -289,16 +315,17 @@ impl Regulator {
                         (finish, variance) = (finish + service.mean, variance + service.variance);
                         head = Some(planned.end_of(&own));
                     }
-                    deadline
+                    (deadline, planned.streams.is_fetch(id))
                 }
                 _ => {
                     let (arrival, deadline) = expected.next().expect("it was seen");
                     let service = profile.random(Op::Read, PROFILE_SIZES[0]);
                     finish = finish.max(arrival.0 as f64) + service.mean;
                     (variance, head) = (variance + service.variance, None);
-                    deadline
+                    (deadline, false)
                 }
             };
+            let slack = if is_fetch { SLACK_FETCH_DEVIATIONS } else { slack };
             if finish + slack * variance.max(0.0).sqrt() > deadline.0 as f64 {
                 return false;
             }

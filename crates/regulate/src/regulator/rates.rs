@@ -127,6 +127,7 @@ impl Regulator {
                 planned.grant(owner, None);
             }
             self.gate.owners_changed(&self.levels);
+            self.stop_reading_ahead(owner, out);
             self.requeue(owner, false);
             self.let_go(owner, out);
         }
@@ -159,6 +160,7 @@ impl Regulator {
             until: Nanos::ZERO,
             carry: Nanos::ZERO,
             guaranteed,
+            in_stream: false,
             service: self.service.counted_of_all(),
             bursts: Bursts::default(),
             kept: IoTimeStatistics::default(),
@@ -237,7 +239,7 @@ impl Regulator {
                 member.outstanding -= 1;
             }
             if regulated {
-                entry.regulated = Some(self.give_deadline(&entry));
+                entry.regulated = Some(self.give_deadline(&entry, self.service_of(&entry)));
             }
             self.requests.insert(id, entry);
             self.wait(id, &entry);

@@ -109,7 +109,7 @@ impl Regulator {
         let mut counts = [0; 3];
         for id in self.ids_of(owner) {
             counts[match self.requests[&id].state {
-                State::Waiting => 0,
+                State::Waiting | State::AwaitsFetch(_) => 0,
                 State::InDevice(_) => 1,
                 State::HeldBack { .. } => 2,
             }] += 1;

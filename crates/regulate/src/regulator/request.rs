@@ -1,6 +1,6 @@
 //! An outstanding request.
 
-use sakiyomi_model::{Bytes, Lba, Nanos, Op, Outcome};
+use sakiyomi_model::{Bytes, Lba, Nanos, Op, Outcome, RequestId};
 
 use crate::rate::{Owner, Rate, Share};
 use crate::service::Kind;
@@ -37,6 +37,8 @@ pub(super) struct Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Waiting,
+    /// Until this extent has been read ahead.
+    AwaitsFetch(RequestId),
     InDevice(DeviceStay),
     HeldBack { until: Nanos, outcome: Outcome },
 }

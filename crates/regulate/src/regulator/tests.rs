@@ -52,6 +52,7 @@ impl Bench {
         for action in self.out.drain(..) {
             match action {
                 Action::Issue { id, .. } => self.device.push(id),
+                Action::Fetch { .. } | Action::Fetched { .. } => unreachable!("it has no profile"),
                 Action::Answer { id, outcome, .. } => self.answers.push((id, outcome)),
             }
         }
