@@ -14,9 +14,10 @@ use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 use crate::console::Common;
 use crate::drive_file::drive_spec;
 
-/// Help template: help begins with a description of the command and with examples.
-pub(crate) const HELP: &str =
-    "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+/// Help template: help begins with a description of the command and with examples, and ends with the page of the options
+/// of every command.
+pub(crate) const HELP: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}\n\n\
+    Options of every command (--json, --quiet, --color): sakiyomi help options";
 
 /// The drive, and changes of its settings.
 #[derive(Clone, Debug, Args)]

@@ -6,6 +6,7 @@ mod daemon;
 mod doctor;
 mod drive;
 mod grep;
+pub(crate) mod help;
 pub(crate) mod iorate;
 mod join;
 mod merge;
@@ -147,6 +148,9 @@ pub(crate) enum Command {
     /// Check what this machine supports, and what that means for sakiyomi
     #[command(help_template = HELP, before_help = doctor::EXAMPLES)]
     Doctor,
+    /// Print the help of a command, or the options of every command
+    #[command(help_template = HELP, before_help = help::EXAMPLES)]
+    Help(help::Help),
     /// Print the completion script of a shell
     #[command(help_template = HELP, before_help = shell::COMPLETIONS_EXAMPLES)]
     Completions(shell::Completions),
@@ -262,6 +266,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),
         Command::Doctor => doctor::run(common),
+        Command::Help(help) => help.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }
@@ -279,6 +284,15 @@ mod tests {
     fn all(command: &clap::Command) -> Vec<&clap::Command> {
         let below = command.get_subcommands().flat_map(all);
         std::iter::once(command).chain(below).collect()
+    }
+
+    /// Returns the names that lead to a command and to each of its descendants.
+    fn paths(command: &clap::Command) -> Vec<Vec<&str>> {
+        let mut all = vec![Vec::new()];
+        for below in command.get_subcommands() {
+            all.extend(paths(below).into_iter().map(|path| [vec![below.get_name()], path].concat()));
+        }
+        all
     }
 
     #[test]
@@ -319,6 +333,27 @@ mod tests {
             words
         };
         ours.map(words).collect()
+    }
+
+    #[test]
+    fn the_last_line_of_help_names_the_options_of_every_command() {
+        let cli = Cli::command();
+        let common: Vec<String> = cli
+            .get_arguments()
+            .filter(|argument| argument.is_global_set())
+            .map(|argument| format!("--{}", argument.get_long().unwrap()))
+            .collect();
+        let line = format!("Options of every command ({}): sakiyomi help options", common.join(", "));
+        for path in paths(&cli) {
+            for flag in ["-h", "--help"] {
+                // Its -h is that of GNU grep.
+                let flag = if path == ["grep"] { "--help" } else { flag };
+                let words = ["sakiyomi"].into_iter().chain(path.iter().copied()).chain([flag]);
+                let help = Cli::command().try_get_matches_from(words).unwrap_err().to_string();
+                assert_eq!(help.lines().last(), Some(line.as_str()), "{path:?} {flag}:\n{help}");
+                assert_eq!(help.matches("--color").count(), 1, "{path:?} {flag}:\n{help}");
+            }
+        }
     }
 
     #[test]

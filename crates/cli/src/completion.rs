@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::console::print_text;
+use crate::console::{print_text, shown};
 use target::Target;
 
 /// First argument with which a shell requests completions.
@@ -76,7 +76,8 @@ fn lossy(word: OsString) -> String {
 }
 
 /// Completes `words[index]` of a command line, whose first word is the program.
-fn answer(mut cli: Command, words: &[String], index: usize) -> Candidates {
+fn answer(cli: Command, words: &[String], index: usize) -> Candidates {
+    let mut cli = shown(cli);
     cli.build();
     let before = &words[..index.min(words.len())];
     let current = words.get(index).map_or("", String::as_str);
@@ -101,7 +102,7 @@ fn as_lines(answer: &Candidates) -> String {
 ///
 /// # Errors
 /// Returns the errors of clap_complete.
-pub(crate) fn script(shell: Shell, mut cli: Command) -> Result<String> {
+pub(crate) fn script(shell: Shell, cli: Command) -> Result<String> {
     Ok(match shell {
         Shell::Bash => include_str!("completion/sakiyomi.bash").to_owned(),
         Shell::Zsh => include_str!("completion/sakiyomi.zsh").to_owned(),
@@ -109,7 +110,7 @@ pub(crate) fn script(shell: Shell, mut cli: Command) -> Result<String> {
         // Only options and closed sets of values.
         shell => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut cli, "sakiyomi", &mut script);
+            clap_complete::generate(shell, &mut shown(cli), "sakiyomi", &mut script);
             String::from_utf8(script)?
         }
     })
@@ -141,7 +142,7 @@ mod tests {
         offers("sakiyomi ", &["sim", "sweep", "trace", "completions"]);
         assert_eq!(at_end("sakiyomi sw"), (vec!["sweep".to_owned()], ShellNames::Nothing));
         offers("sakiyomi trace generate ", &["zipf", "pc"]);
-        offers("sakiyomi sim --", &["--drive", "--set", "--json", "--help"]);
+        offers("sakiyomi sim --", &["--drive", "--set", "--json", "--quiet", "--color", "--help"]);
         offers("sakiyomi -", &["-q", "-h", "-V", "--version"]);
         assert!(at_end("sakiyomi sim trace --drive x --jso").0 == ["--json"]);
         // A value is not a command, and options end at --.
@@ -202,6 +203,8 @@ mod tests {
         offers("sakiyomi trace generate zipf t --arrival ", &["poisson:", "bursty:"]);
         offers("sakiyomi completions ", &["bash", "zsh", "fish"]);
         offers("sakiyomi man trace ", &["convert", "generate"]);
+        offers("sakiyomi help trace ", &["convert", "generate"]);
+        offers("sakiyomi help ", &["options", "sim", "trace"]);
         offers("sakiyomi run --limit ", &["auto"]);
     }
 

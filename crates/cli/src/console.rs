@@ -10,25 +10,23 @@ use sakiyomi_report::Reported;
 use sakiyomi_report::text::{self, Style};
 use serde::Serialize;
 
-/// Options of every command.
+/// Options of every command. They are hidden in the help of each, which names the page that has them; see [`shown`].
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
     /// Print the result as one JSON object
-    #[arg(long, global = true, help_heading = "Common options")]
+    #[arg(long, global = true, hide = true)]
     pub(crate) json: bool,
     /// Suppress progress and notes on standard error
-    #[arg(short, long, global = true, help_heading = "Common options")]
+    #[arg(short, long, global = true, hide = true)]
     pub(crate) quiet: bool,
     /// When to color standard output
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "WHEN",
-        default_value = "auto",
-        help_heading = "Common options"
-    )]
+    #[arg(long, global = true, hide = true, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
+}
+
+/// Shows the options of every command in what is made of a command: completions, a manual page, the page of these options.
+pub(crate) fn shown(command: clap::Command) -> clap::Command {
+    command.mut_args(|argument| if argument.is_global_set() { argument.hide(false) } else { argument })
 }
 
 impl Common {

@@ -3,9 +3,11 @@
 
 use std::io;
 
-use clap::Command;
+use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
+
+use crate::console::shown;
 
 /// A manual page.
 pub(crate) struct Page {
@@ -36,7 +38,8 @@ fn add_pages(command: &Command, path: &[&Command], pages: &mut Vec<Page>) -> io:
 
 fn page(command: &Command, path: &[&Command]) -> io::Result<Page> {
     let name = page_name(command);
-    let clap = Man::new(command.clone());
+    // The first page has the options of every command; the others refer to it.
+    let clap = Man::new(if path.is_empty() { shown(command.clone()) } else { command.clone() });
     let mut text = Vec::new();
     clap.render_name_section(&mut text)?;
     let mut usage = Roff::default();
@@ -48,6 +51,9 @@ fn page(command: &Command, path: &[&Command]) -> io::Result<Page> {
         clap.render_subcommands_section(&mut text)?;
     }
     let mut rest = Roff::default();
+    if let Some(root) = path.first() {
+        common_options(root, &mut rest);
+    }
     notes(command, &mut rest);
     examples(command, &mut rest);
     see_also(command, path, &mut rest);
@@ -87,6 +93,17 @@ fn synopsis(command: &Command, roff: &mut Roff) {
 
 fn page_name(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
+}
+
+/// Writes the COMMON OPTIONS section, which refers to the page that describes them.
+fn common_options(root: &Command, roff: &mut Roff) {
+    roff.control("SH", ["COMMON OPTIONS"]);
+    let mut line: Vec<Inline> = Vec::new();
+    for long in root.get_arguments().filter(|argument| argument.is_global_set()).filter_map(Arg::get_long) {
+        line.extend([bold(format!("--{long}")), roman(", ")]);
+    }
+    line.extend([roman("as of every command: see "), bold(page_name(root)), roman("(1)")]);
+    roff.text(line);
 }
 
 /// Writes the NOTES section: the help text below the options.
@@ -240,6 +257,19 @@ mod tests {
                 let file = name.replace("(1)", ".1");
                 assert!(pages.iter().any(|page| page.file_name == file), "{file_name} refers to {name}");
             }
+        }
+    }
+
+    #[test]
+    fn the_first_page_has_the_options_of_every_command_and_the_others_refer_to_it() {
+        for Page { file_name, text } in pages(Cli::command()).unwrap() {
+            let text = String::from_utf8(text).unwrap().replace("\\-", "-");
+            let is_first = file_name == "sakiyomi.1";
+            for option in ["json", "quiet", "color"] {
+                assert!(text.contains(&format!("--{option}")), "{file_name} does not name --{option}");
+            }
+            assert_eq!(text.contains("Print the result as one JSON object"), is_first, "{file_name}");
+            assert_eq!(text.contains(".SH \"COMMON OPTIONS\"\n"), !is_first, "{file_name}");
         }
     }
 

@@ -25,12 +25,13 @@
 //! ends.
 
 mod block;
+mod options;
 mod plan;
 pub(crate) mod progress;
 mod random;
+mod ready;
 mod single;
 
-use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -41,93 +42,22 @@ pub(crate) use block::shrunk;
 use block::{Held, Late};
 use plan::{Plan, Planned};
 use progress::{Next, Progress, Span};
+use ready::ReadyBlocks;
 
 pub use block::Block;
+pub use options::{Order, ReadOptions, SharedOptions};
 pub use plan::FileRange;
 pub use random::{RandomRead, RandomReader};
 pub use single::Single;
 
 pub use crate::shared::Grant;
 
-use crate::buffer::{Account, BufferPool, Memory, Released, StreamAccount};
-use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op, Payload};
+use crate::buffer::{Account, BufferPool, Released, StreamAccount};
+use crate::engine::{self, Completion, Engine, Op, Payload};
 use crate::error::same_error;
-use crate::file::{Access, IoFile};
+use crate::file::IoFile;
 use crate::shared::{Io, Stream, Traits};
 use crate::{EngineCpu, Error, IoStats};
-
-/// The order in which a stream returns blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// In the order of the requests.
-    #[default]
-    File,
-    /// In the order of completion.
-    Arrival,
-}
-
-/// Options of a stream with an engine of its own.
-#[derive(Clone, Debug)]
-pub struct ReadOptions {
-    /// The engine and its depth.
-    pub engine: EngineSpec,
-    /// Buffered or direct.
-    pub access: Access,
-    /// Bytes of a block; the last one may be shorter.
-    pub block: usize,
-    /// The memory to read into.
-    pub memory: Memory,
-    /// Whether the buffers are registered with the kernel, if the engine and the system support it.
-    pub register: bool,
-    /// Order in which blocks are returned.
-    pub order: Order,
-    /// Range of the file to read, in bytes; all of it if `None`.
-    pub range: Option<Range<u64>>,
-    /// Maximum blocks that the caller holds at the same time.
-    pub hold: usize,
-}
-
-/// Block size at which direct transfers are fastest on most devices: few requests, but none that must be split.
-const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
-
-impl Default for ReadOptions {
-    /// `read` on an I/O thread, through the page cache, 1 MiB at a time, in file order.
-    fn default() -> ReadOptions {
-        ReadOptions {
-            engine: EngineSpec::usual(EngineKind::Read),
-            access: Access::Buffered,
-            block: DEFAULT_BLOCK_BYTES,
-            memory: Memory::Huge,
-            register: true,
-            order: Order::File,
-            range: None,
-            hold: 1,
-        }
-    }
-}
-
-/// Options of a stream that shares an [`Io`].
-#[derive(Clone, Copy, Debug)]
-pub struct SharedOptions {
-    /// Maximum bytes of a block. Blocks are smaller while many streams share the budget.
-    pub block: usize,
-    /// Maximum blocks that are read ahead of the caller.
-    pub ahead: usize,
-    /// Order in which blocks are returned.
-    pub order: Order,
-    /// Ranges of a file are read in one operation if at most this many bytes lie between them.
-    pub gap: u64,
-}
-
-/// Gap in bytes that most devices read faster than they serve another request.
-const DEFAULT_GAP_BYTES: u64 = 64 << 10;
-
-impl Default for SharedOptions {
-    /// Blocks of 1 MiB, 4 ahead of the caller, in order; gaps of up to 64 KiB are read.
-    fn default() -> SharedOptions {
-        SharedOptions { block: DEFAULT_BLOCK_BYTES, ahead: 4, order: Order::File, gap: DEFAULT_GAP_BYTES }
-    }
-}
 
 /// Smallest block of a stream, in bytes, when memory is short. Each stream is guaranteed one.
 pub const BLOCK_MIN: usize = 64 << 10;
@@ -164,43 +94,6 @@ struct InFlightRead {
     others: Vec<Range<u64>>,
     progress: Progress,
     service: Duration,
-}
-
-/// Blocks that have not been returned to the caller.
-struct ReadyBlocks {
-    order: Order,
-    /// In file order, the first is the next to return, and those that have not arrived are `None`. In the order of
-    /// arrival, all have arrived.
-    blocks: VecDeque<Option<Result<Block, Error>>>,
-    /// Number of blocks that have arrived.
-    count: usize,
-    /// Sequence number of the next block to return.
-    given: u64,
-}
-
-impl ReadyBlocks {
-    fn new(order: Order) -> ReadyBlocks {
-        ReadyBlocks { order, blocks: VecDeque::new(), count: 0, given: 0 }
-    }
-
-    fn insert(&mut self, place: u64, block: Result<Block, Error>) {
-        self.count += 1;
-        if self.order == Order::Arrival {
-            return self.blocks.push_back(Some(block));
-        }
-        let at = usize::try_from(place - self.given).expect("as many as fit in memory");
-        while self.blocks.len() <= at {
-            self.blocks.push_back(None);
-        }
-        self.blocks[at] = Some(block);
-    }
-
-    fn pop(&mut self) -> Option<Result<Block, Error>> {
-        self.blocks.front()?.as_ref()?;
-        self.count -= 1;
-        self.given += 1;
-        self.blocks.pop_front()?
-    }
 }
 
 /// Why no further read was submitted.

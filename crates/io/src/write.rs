@@ -34,39 +34,24 @@
 //! Short writes and interrupted calls are handled here once for all engines.
 
 pub(crate) mod allocation;
+mod destination;
+mod options;
 pub(crate) mod progress;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::buffer::{Account, Buffer, BufferPool, Memory, StreamAccount};
-use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op};
+use crate::buffer::{Account, Buffer, BufferPool, StreamAccount};
+use crate::engine::{self, Completion, Engine, Op};
 use crate::error::same_error;
 use crate::file::IoFile;
 use crate::shared::{Grant, Io, Stream, Traits};
-use crate::spill::place::Place;
 use crate::{EngineCpu, Error, IoStats};
 
 use allocation::Allocation;
-
-/// Options of a stream.
-#[derive(Clone, Copy, Debug)]
-pub struct WriteOptions {
-    /// Maximum bytes of a buffer. Buffers are smaller if little of the budget is left.
-    pub block: usize,
-    /// Maximum writes in flight.
-    pub in_flight: usize,
-    /// Offset of the first byte in the file; a multiple of the file's alignment.
-    pub from: u64,
-    /// Number of bytes that will be written, if known. The actual number may differ.
-    pub expected: Option<u64>,
-    /// Whether [`WriteStream::finish`] makes the data durable.
-    pub sync: bool,
-}
-
-/// Block size at which direct transfers are fastest on most devices: few requests, but none that must be split.
-const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
+pub(crate) use destination::Destination;
+pub use options::{OwnEngine, WriteOptions};
 
 /// Smallest buffers of a stream when memory is short.
 const BLOCK_MIN_BYTES: usize = crate::read::BLOCK_MIN;
@@ -77,38 +62,6 @@ const GUARANTEED_BUFFERS: usize = 2;
 /// A stream's guarantee takes at most the unclaimed budget divided by this number, unless it is the smallest
 /// possible.
 const BUDGET_PARTS: usize = 4;
-
-impl Default for WriteOptions {
-    /// Buffers of 1 MiB, 4 in flight, from offset 0, without a sync.
-    fn default() -> WriteOptions {
-        WriteOptions { block: DEFAULT_BLOCK_BYTES, in_flight: 4, from: 0, expected: None, sync: false }
-    }
-}
-
-/// An engine for a single stream.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnEngine {
-    /// The engine and its depth, which limits the writes in flight.
-    pub spec: EngineSpec,
-    /// The memory to write from.
-    pub memory: Memory,
-    /// Whether the buffers are registered with the kernel, if the engine and the system support it.
-    pub register: bool,
-    /// Maximum buffers that the caller fills at the same time.
-    pub hold: usize,
-}
-
-impl Default for OwnEngine {
-    /// `pwrite` on 4 threads, from huge pages.
-    fn default() -> OwnEngine {
-        OwnEngine {
-            spec: EngineSpec::usual(EngineKind::Pread),
-            memory: Memory::Huge,
-            register: true,
-            hold: 1,
-        }
-    }
-}
 
 /// The outcome of a stream.
 #[derive(Clone, Copy, Debug)]
@@ -124,18 +77,6 @@ struct Failure {
     offset: u64,
     length: usize,
     error: io::Error,
-}
-
-/// Assigns offsets to appended bytes.
-pub(crate) enum Destination {
-    /// Contiguously.
-    Append {
-        /// The offset of the next byte.
-        at: u64,
-        allocation: Allocation,
-    },
-    /// At the extents that a spill allocates.
-    Spill(Place),
 }
 
 /// A stream that writes to a file. When [`WriteStream::finish`] has returned, all bytes given to it are in the file.
@@ -638,30 +579,5 @@ impl io::Write for WriteStream {
     fn flush(&mut self) -> io::Result<()> {
         self.submit_tail()?;
         Ok(self.wait_for_all()?)
-    }
-}
-
-impl Destination {
-    fn alignment(&self, file: &IoFile) -> usize {
-        match self {
-            Destination::Append { .. } => file.alignment().offset,
-            Destination::Spill(place) => place.alignment(),
-        }
-    }
-
-    /// Returns the offset of the next `length` bytes. An error includes the offset that they would have had.
-    fn place(&mut self, file: &IoFile, length: usize, concurrent: bool) -> Result<u64, (u64, io::Error)> {
-        match self {
-            Destination::Append { at, allocation } => {
-                let (offset, end) = (*at, at.saturating_add(length as u64));
-                allocation.check_limit(end).map_err(|error| (offset, error))?;
-                *at = end;
-                if concurrent && file.alignment().offset > 1 {
-                    allocation.ahead_of(file, end);
-                }
-                Ok(offset)
-            }
-            Destination::Spill(place) => place.next(length),
-        }
     }
 }

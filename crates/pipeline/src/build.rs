@@ -1,25 +1,22 @@
 //! From a plan to a stream: inputs and outputs are opened, and operators made.
 
+mod step;
+
 use std::sync::Arc;
 
-use sakiyomi_expression::Expression;
-use sakiyomi_stream::{Flow, Replicas, Snapshot, StateError, Stream, StreamBuilder, Wakeup};
+use sakiyomi_stream::{Flow, Snapshot, StateError, Stream, StreamBuilder, Wakeup};
 
 use crate::Error;
 use crate::control::Control;
 use crate::input::{Content, Cut, Named, Start, open};
-use crate::lookup::Rows;
 use crate::output::{Claims, Continuity, Output, RowSink, SavedOutput, Standard, Writer, same_file};
 use crate::parse::{Kind, Parser, Slots};
-use crate::plan::{Bound, BoundCall, Graph, Layout, MERGE, PARTITIONS, Part, Plan, Role, TimeCell};
-use crate::row::{KeyForm, Row};
+use crate::plan::{Graph, Part, Plan, Role};
+use crate::row::Row;
 use crate::source::{EventClock, GeneratorSource, Mark, RecordSource, Replay, SourceCounts, SourceSettings};
 use crate::spec::{Op, Origin, OutputFormat, Passes, RecordFormat, SourceSpec, Target};
-use crate::step::{
-    Append, AppendWritten, Call, Division, FileLookup, Filter, Grouping, Item, JoinInput, Lookup,
-    LookupColumns, LookupOutput, Prepare, Ranking, Results, RowErrors, Select, StepCounts, TimeOf, aggregate,
-    distinct, join, top,
-};
+use crate::step::{Append, AppendWritten, RowErrors, StepCounts};
+use step::StepBuild;
 
 /// Inputs and outputs that are open beside the stream.
 pub(crate) struct Parts {
@@ -152,138 +149,36 @@ impl Build<'_> {
         name: &str,
         node: usize,
         index: usize,
-        mut inputs: Vec<Flow<Row>>,
+        inputs: Vec<Flow<Row>>,
     ) -> Result<Flow<Row>, Error> {
         let (plan, step) = (self.plan, &self.plan.steps[index]);
         let counts = Arc::new(StepCounts::default());
         self.parts.steps.push((step.name.value.clone(), Arc::clone(&counts)));
+        if let Op::Append { path, format, passes } = &step.op {
+            let target = Target::File { path: path.clone(), append: true };
+            return self.append(name, node, (&target, *format), *passes, inputs);
+        }
         let control = Arc::clone(&self.parts.control);
-        let errors = RowErrors { name: name.into(), bad: step.bad, control, counts: Arc::clone(&counts) };
-        let input = inputs.remove(0);
-        let from = &plan.layouts[plan.nodes[node].inputs[0]];
-        let division = self.division(name, node);
-        Ok(match &plan.nodes[node].bound {
-            Bound::Filter(condition) => {
-                let cells = from.cells(&condition.columns());
-                input.then(name, Filter::new(condition.clone(), cells, errors))
-            }
-            Bound::Select(projection) => {
-                let layout = &plan.layouts[node];
-                let item = |&column: &usize| {
-                    let expression = projection.expressions()[column].clone();
-                    let cells = from.cells(&expression.columns());
-                    Item::new(expression, cells)
-                };
-                let mut items: Vec<Item> = layout.columns.iter().map(item).collect();
-                if let (Some(to), Some(time)) = (layout.time, from.time)
-                    && to.cell == items.len()
-                {
-                    items.push(Item::Cell(time.cell));
-                }
-                input.then(name, Select::new(items, errors))
-            }
-            Bound::Append => {
-                let Op::Append { path, format, passes } = &step.op else {
-                    unreachable!("the node is of this step")
-                };
-                let target = Target::File { path: path.clone(), append: true };
-                let state = match passes {
-                    Passes::AtOnce => SavedOutput::load,
-                    Passes::Written { .. } => AppendWritten::saved_output_in_flight,
-                };
-                let output = self.output(name, node, (&target, *format), state)?;
-                match *passes {
-                    Passes::AtOnce => input.then(name, Append::new(output)),
-                    Passes::Written { in_flight } => {
-                        input.then_async(name, AppendWritten::new(output, in_flight))
-                    }
-                }
-            }
-            Bound::Aggregate { keys, calls, window, window_unit_ns } => {
-                let arguments = calls.iter().filter_map(|call| call.argument.as_ref());
-                let expressions: Vec<&Expression> = keys.iter().chain(arguments).collect();
-                let (prepare, cells, time) = prepare(&expressions, 0, from, errors);
-                let (key_cells, mut rest) = (cells[..keys.len()].to_vec(), cells[keys.len()..].iter());
-                let call = |call: &BoundCall| {
-                    let data_type = call.argument.as_ref().map(Expression::data_type);
-                    Call {
-                        function: call.function,
-                        argument: data_type.and_then(|of| Some((*rest.next()?, of))),
-                    }
-                };
-                let results = Results {
-                    forms: keys.iter().map(|key| KeyForm::of(&key.data_type())).collect(),
-                    calls: calls.iter().map(call).collect(),
-                    window_unit_ns: *window_unit_ns,
-                    has_updates: plan.lateness_ns(node) > 0,
-                };
-                let lateness_ns = plan.lateness_ns(node);
-                let grouping = Grouping { keys: key_cells, time, window: *window, lateness_ns };
-                let (flow, late) = aggregate(input, name, division, prepare, &grouping, &results);
-                counts.set_late(late);
-                flow
-            }
-            Bound::Top { k, score, keys, window } => {
-                let expressions: Vec<&Expression> = std::iter::once(score).chain(keys).collect();
-                let width = from.columns.len();
-                let (prepare, cells, time) = prepare(&expressions, width, from, errors);
-                let lateness_ns = plan.lateness_ns(node);
-                let grouping = Grouping { keys: cells[1..].to_vec(), time, window: *window, lateness_ns };
-                let ranking = Ranking { k: *k, score: cells[0], width, has_time: window.is_some() };
-                let (flow, late) = top(input, name, division, prepare, &grouping, ranking);
-                counts.set_late(late);
-                flow
-            }
-            Bound::Distinct { keys, window_ns, keys_max } => {
-                let window = window_ns.zip(from.time.map(time_of));
-                let (flow, late) = distinct(input, name, division, &from.cells(keys), window, *keys_max);
-                counts.set_late(late);
-                flow
-            }
-            Bound::Join { keys, columns, within_ns } => {
-                let of = |side: usize| {
-                    let layout = &plan.layouts[plan.nodes[node].inputs[side]];
-                    let time = layout.time.expect("the inputs of a join have event times");
-                    let (keys, columns) = (layout.cells(&keys[side]), layout.cells(&columns[side]));
-                    JoinInput { keys, columns, time: time_of(time) }
-                };
-                let (flows, sides) = ([input, inputs.remove(0)], [of(0), of(1)]);
-                let (flow, late) = join(flows, name, division, &sides, *within_ns, &errors);
-                counts.set_late(late);
-                flow
-            }
-            Bound::Lookup { keys, width, columns, table, is_required } => {
-                let layout = &plan.layouts[node];
-                let output = |&column: &usize| match column.checked_sub(*width) {
-                    None => LookupOutput::Cell(from.cell(column)),
-                    Some(place) => LookupOutput::Column(columns[place]),
-                };
-                let mut outputs: Vec<LookupOutput> = layout.columns.iter().map(output).collect();
-                if let (Some(to), Some(time)) = (layout.time, from.time)
-                    && to.cell == outputs.len()
-                {
-                    outputs.push(LookupOutput::Cell(time.cell));
-                }
-                let columns = LookupColumns::new(from.cells(keys), outputs, *is_required, errors);
-                match table {
-                    Rows::Memory(table) => input.then(name, Lookup::new(Arc::clone(table), columns)),
-                    Rows::File(table) => input.then_async(name, FileLookup::open(table, columns)?),
-                }
-            }
-            Bound::Source | Bound::Sink => unreachable!("the node is a step"),
-        })
+        let errors = RowErrors { name: name.into(), bad: step.bad, control, counts };
+        StepBuild::new(plan, name, node, errors).operator(inputs)
     }
 
-    /// Returns how the rows of a step are divided, if it may have replicas.
-    fn division(&self, name: &str, node: usize) -> Option<Division> {
-        let (replicas, columns) = self.plan.division(node)?;
-        let layout = |side: usize| &self.plan.layouts[self.plan.nodes[node].inputs[side]];
-        let keys = columns.iter().enumerate().map(|(side, columns)| layout(side).cells(columns));
-        Some(Division {
-            replicas: Replicas::new(replicas),
-            partitions: PARTITIONS.iter().map(|suffix| format!("{name}{suffix}")).collect(),
-            merge: format!("{name}{MERGE}"),
-            keys: keys.collect(),
+    /// Makes the operator of a step that writes its rows and passes them on.
+    fn append(
+        &mut self,
+        name: &str,
+        node: usize,
+        to: (&Target, OutputFormat),
+        passes: Passes,
+        mut inputs: Vec<Flow<Row>>,
+    ) -> Result<Flow<Row>, Error> {
+        let input = inputs.remove(0);
+        Ok(match passes {
+            Passes::AtOnce => input.then(name, Append::new(self.output(name, node, to, SavedOutput::load)?)),
+            Passes::Written { in_flight } => {
+                let output = self.output(name, node, to, AppendWritten::saved_output_in_flight)?;
+                input.then_async(name, AppendWritten::new(output, in_flight))
+            }
         })
     }
 
@@ -339,44 +234,6 @@ impl Build<'_> {
         };
         let extent = saved.extent.filter(|_| !is_shared);
         Ok(Continuity::Resumes(SavedOutput { extent, ..saved }))
-    }
-}
-
-fn time_of(time: TimeCell) -> TimeOf {
-    TimeOf { cell: time.cell, unit_ns: time.unit_ns }
-}
-
-/// Expressions as cells of the rows that a keyed operator gets, and the cell of their event time. Plain columns are cells
-/// of the input. If any expression is computed, rows are made of the first `width` cells of the input, the expressions
-/// and the event time.
-///
-/// The function returned makes what computes them, once for each instance of the operator.
-fn prepare(
-    expressions: &[&Expression],
-    width: usize,
-    from: &Layout,
-    errors: RowErrors,
-) -> (impl Fn() -> Prepare + use<>, Vec<usize>, Option<TimeOf>) {
-    let columns = expressions.iter().map(|one| one.as_column()).collect::<Option<Vec<usize>>>();
-    let computed = columns.is_none().then(|| {
-        let with_cells = |one: &&Expression| ((*one).clone(), from.cells(&one.columns()));
-        expressions.iter().map(with_cells).collect::<Vec<_>>()
-    });
-    let last = width + expressions.len();
-    let time_cell = from.time.map(|time| time.cell);
-    let make = move || {
-        let items = computed.as_ref().map(|computed| {
-            let values = computed.iter().map(|(one, cells)| Item::new(one.clone(), cells.clone()));
-            (0..width).map(Item::Cell).chain(values).chain(time_cell.map(Item::Cell)).collect()
-        });
-        Prepare::new(items, errors.clone())
-    };
-    match columns {
-        Some(columns) => (make, from.cells(&columns), from.time.map(time_of)),
-        None => {
-            let time = from.time.map(|time| TimeOf { cell: last, unit_ns: time.unit_ns });
-            (make, (width..last).collect(), time)
-        }
     }
 }
 

@@ -16,7 +16,7 @@
 //! | sort, input | open chunks, writes in flight, resident partitions, a long row (`sort/plan.rs`) | own writes; its turn for a long row |
 //! | sort, output | the same bytes, as grants of whole loads and merges, given in output order (`sort/memory.rs`) | holders of earlier partitions, which need no grant |
 //! | merge join | a run to spill a group of equal keys | own transfers |
-//! | hash join | blocks to divide rows, on as many threads as they suffice for; batches of rows to be written (`join/hash/memory.rs`) | own writes; tables of pairs that other threads join, which need no more |
+//! | hash join | blocks to divide rows, on as many threads as they suffice for, which also join them; batches of rows to be written (`join/hash/memory.rs`) | own writes; tables of pairs that other threads join, which need no more |
 //! | aggregation | a run to write and a run to read; other runs use what is left | own transfers; its turn for the reserved run |
 //! | generation | text of comments and rows, lent by the buffer budget (`generate/memory.rs`); a block of each bucket | own writes |
 //! | result file | two blocks of its stream | own writes |
@@ -254,6 +254,16 @@ impl Job {
         Ok(reservation)
     }
 
+    /// Reserves one part in `parts` of the unreserved memory. Unlike [`Job::reserve`] it never fails, whatever other
+    /// operators reserve at the same time: for an operator that has read rows already.
+    pub(crate) fn reserve_part(&self, parts: usize) -> Reservation {
+        let Shared { heap, reserved, .. } = &*self.shared;
+        let part = |reserved: usize| heap.saturating_sub(reserved) / parts;
+        let update = |reserved: usize| Some(reserved + part(reserved));
+        let before = reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+        Reservation { job: self.clone(), bytes: before.map_or(0, part) }
+    }
+
     /// Returns the bytes of the buffer budget that scans may use for the bytes of files.
     pub(crate) fn scan_budget(&self) -> usize {
         self.io().pool().budget() / SCAN_DENOMINATOR
@@ -362,5 +372,28 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.job.shared.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_reserved_whatever_other_threads_reserve_at_the_same_time() {
+        let job = Job::new(JobOptions { memory: 1 << 20, ..JobOptions::default() }).unwrap();
+        let heap = job.available();
+        let reserve = || {
+            for _ in 0..20_000 {
+                let (rest, part) = (job.reserve(heap / 2, "a test"), job.reserve_part(2));
+                assert!(part.bytes() <= heap / 2);
+                drop((rest, part));
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(reserve))));
+        assert_eq!(job.available(), heap);
+        let parts: Vec<Reservation> = (0..40).map(|_| job.reserve_part(2)).collect();
+        assert_eq!(job.available(), 1);
+        assert_eq!(parts.iter().map(Reservation::bytes).sum::<usize>(), heap - 1);
     }
 }

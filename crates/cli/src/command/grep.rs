@@ -54,7 +54,7 @@ pub(crate) struct Grep {
     #[command(flatten)]
     reading: ReadingArgs,
     /// Print help
-    #[arg(long, action = ArgAction::Help, help_heading = "Common options")]
+    #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
 }
 

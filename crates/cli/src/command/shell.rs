@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::Cli;
+use super::{Cli, help};
 use crate::completion;
 use crate::console::print_text;
 use crate::manual;
@@ -60,9 +60,8 @@ impl Man {
         }
         let words = ["sakiyomi"].into_iter().chain(self.command.iter().map(String::as_str));
         let name = format!("{}.1", words.collect::<Vec<_>>().join("-"));
-        let page = pages.iter().find(|page| page.file_name == name).with_context(|| {
-            format!("there is no command `{}`; `sakiyomi --help` lists them", self.command.join(" "))
-        })?;
+        help::find(&Cli::command(), &self.command)?;
+        let page = pages.iter().find(|page| page.file_name == name).context("every command has a page")?;
         print_text(&String::from_utf8_lossy(&page.text))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::target::{Place, Target};
 use super::{Candidate, Candidates, ShellNames};
+use crate::command::help::OPTIONS_PAGE;
 
 /// Commands on tables, whose formats differ from those of traces.
 const TABLES: [&str; 4] = ["sort", "join", "aggregate", "query"];
@@ -92,6 +93,11 @@ fn of_argument(
         ("arrival", _) => only(kinds(&["closed:", "every:", "poisson:", "bursty:"])),
         ("limit", "run") => only(vec![Candidate::new("auto", "As far as it helps")]),
         ("command", "man") => only(below_named(target.program, &target.operands)),
+        ("command", "help") => {
+            let page = Candidate::new(OPTIONS_PAGE, "Options of every command");
+            let page = Some(page).filter(|_| target.operands.is_empty());
+            only(below_named(target.program, &target.operands).into_iter().chain(page).collect())
+        }
         ("command", _) => {
             only(Vec::new()).with(if index == 0 { ShellNames::Commands } else { ShellNames::Files })
         }

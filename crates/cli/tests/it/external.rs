@@ -41,6 +41,7 @@ fn a_name_that_is_not_ours_is_a_program_of_path_with_the_remaining_arguments() {
     assert_eq!(run(&scratch, &["other"]).stdout, b"other\n");
     program(&scratch, "first/sakiyomi-tell", &says("first"));
     assert_eq!(run(&scratch, &["tell"]).stdout, b"first\n");
+    assert_eq!(run(&scratch, &["help", "tell"]).stdout, b"first --help\n");
     // A program that cannot be started is told.
     program(&scratch, "first/sakiyomi-tell", "#!/nowhere/interpreter\n");
     let told = run(&scratch, &["tell"]);
@@ -66,6 +67,7 @@ fn built_in_names_options_and_paths_are_never_programs_of_others() {
         (&["x/y"], "unrecognized subcommand 'x/y'"),
         (&["--json", "foo"], "unrecognized subcommand 'foo'"),
         (&["swep"], "a similar subcommand exists: 'sweep'"),
+        (&["help", "swep"], "there is no command `swep`; did you mean sweep?"),
         (&[""], "unrecognized subcommand ''"),
     ] {
         let output = run(&scratch, words);

@@ -56,5 +56,20 @@ fn the_page_of_one_command_is_printed() {
     let scratch = Scratch::new("manual_one");
     assert!(scratch.ok("man trace convert").starts_with(".TH \"SAKIYOMI-TRACE-CONVERT\" \"1\""));
     let said = scratch.refused("man trace convrt");
-    assert!(said.contains("there is no command `trace convrt`"), "{said}");
+    assert!(said.contains("there is no command `trace convrt`; did you mean convert?"), "{said}");
+}
+
+#[test]
+fn help_is_that_of_the_command_and_the_options_of_every_command_stand_on_their_own_page() {
+    let scratch = Scratch::new("manual_help");
+    for command in ["", "sim", "trace", "trace convert", "grep"] {
+        assert_eq!(scratch.ok(&format!("help {command}")), scratch.ok(&format!("{command} --help")));
+    }
+    let options = scratch.ok("help options");
+    for text in ["--json\n", "-q, --quiet\n", "--color <WHEN>\n", "Always\n"] {
+        assert!(options.contains(text), "{text}: {options}");
+        assert!(!scratch.ok("sim --help").contains(text), "{text}");
+    }
+    let said = scratch.refused("help trace convrt");
+    assert!(said.contains("there is no command `trace convrt`; did you mean convert?"), "{said}");
 }

@@ -8,6 +8,7 @@
 mod blocks;
 pub(crate) mod build;
 mod context;
+mod matches;
 pub(crate) mod memory;
 pub(crate) mod partition;
 mod probe;

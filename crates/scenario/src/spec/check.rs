@@ -23,6 +23,19 @@ impl Scenario {
 
     /// Checks that the experiment can be run with `others` workloads besides its programs and jobs.
     pub(crate) fn check_with(&self, others: usize) -> Result<(), SpecError> {
+        self.check_values(others)?;
+        self.check_drive()?;
+        self.machine.check(self.cpu.cores)?;
+        self.regulate.iter().try_for_each(RegulateSpec::check)?;
+        self.check_numbers()?;
+        let (memory, page) = (&self.memory, self.memory.page.0);
+        self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))?;
+        self.job.iter().enumerate().try_for_each(|(index, job)| job.check(index, memory))?;
+        self.check_end(others)
+    }
+
+    /// Checks keys of which there is one each.
+    fn check_values(&self, others: usize) -> Result<(), SpecError> {
         let memory = &self.memory;
         let page = memory.page.0;
         let share = |value: f64| (0.0..=1.0).contains(&value);
@@ -72,12 +85,15 @@ impl Scenario {
             ("prefetch.call", self.prefetch.call.0 > 0, "at least one byte"),
             ("prefetch.limit", self.prefetch.limit != Distance::Fixed(Bytes(0)), "more than 0, or `off`"),
         ];
-        if let Some((key, _, problem)) = rules.into_iter().find(|(_, holds, _)| !holds) {
-            return Err(impossible(key, problem));
+        match rules.into_iter().find(|(_, holds, _)| !holds) {
+            Some((key, _, problem)) => Err(impossible(key, problem)),
+            None => Ok(()),
         }
-        self.check_drive()?;
-        self.machine.check(self.cpu.cores)?;
-        self.regulate.iter().try_for_each(RegulateSpec::check)?;
+    }
+
+    /// Checks that there are not too many programs, threads and pages.
+    fn check_numbers(&self) -> Result<(), SpecError> {
+        let page = self.memory.page.0;
         let programs = self.process.iter().map(|process| u64::from(process.count)).sum::<u64>();
         if programs > PROGRAMS_MAX {
             return Err(impossible("process.count", "1000 programs at most, all kinds together"));
@@ -95,8 +111,11 @@ impl Scenario {
                 "the files have more pages than can be kept; make memory.page larger",
             ));
         }
-        self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))?;
-        self.job.iter().enumerate().try_for_each(|(index, job)| job.check(index, memory))?;
+        Ok(())
+    }
+
+    /// Checks that the experiment ends.
+    fn check_end(&self, others: usize) -> Result<(), SpecError> {
         let goes_on = |process: &ProcessSpec| process.access == Access::Random && process.reads.is_none();
         let never_ends = match self.run.until {
             Until::All => self.process.iter().any(goes_on),

@@ -1,6 +1,7 @@
 //! `drive fit`: a drive identified from a measured trace; judged on the part that was not used.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -145,36 +146,85 @@ struct Judged {
     request_error_median_ns: u64,
 }
 
+/// A measured trace, and its division into requests to fit to and others to judge the fit on.
+struct Divided {
+    measurement: Measurement,
+    until: Nanos,
+    fitted_to: Range<usize>,
+    rest: Range<usize>,
+}
+
 impl Fit {
     pub(super) fn run(&self, common: &Common) -> Result<ExitCode> {
-        let args = &self.measurement;
-        let start = args.drive.spec(common)?;
+        let start = self.measurement.drive.spec(common)?;
         ensure!(
             self.fit_share > 0.0 && self.fit_share < 1.0,
             "--fit-share {}: expected a share between 0 and 1, with some of the trace left to judge the fit on",
             self.fit_share
         );
         let out = self.out.as_deref().map(OutFile::create).transpose()?;
+        let divided = self.read(&start, common)?;
+        let found = divided.fit(&start, common)?;
+        let result = divided.result(&start, &found)?;
+        let is_refused = found.accepted == Step::Given;
+        let fails = is_refused || self.require_gain && !result.is_gain;
+        if let (Some(out), Some(path), false) = (out, &self.out, fails) {
+            out.write(found.spec.to_toml().as_bytes())?;
+            common.note(&format!("written: {}", path.display()));
+        }
+        if common.json {
+            print_result("sakiyomi.drive-fit/3", &result)?
+        } else {
+            print_text(&describe(&result, common))?
+        }
+        if !fails {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let rest =
+            self.out.as_ref().map_or_else(String::new, |out| format!("; {} is not written", out.display()));
+        print_error(&if is_refused {
+            format!("the fit is refused: {}{rest}", refusal(&result))
+        } else {
+            format!("--require-gain: {}{rest}", headline(&result))
+        });
+        Ok(ExitCode::from(1))
+    }
+
+    /// Reads the trace.
+    fn read(&self, start: &DriveSpec, common: &Common) -> Result<Divided> {
+        let args = &self.measurement;
         let mut progress = Progress::new(trace_size(&args.trace), common.quiet);
-        let mut measurement = Measurement::read(args, &Drive::new(&start)?, &mut progress)?;
+        let mut measurement = Measurement::read(args, &Drive::new(start)?, &mut progress)?;
         drop(progress);
         let until = self.until(&measurement);
         // The part that judges decides nothing, not even how the delays are read.
         let count = part(&measurement.requests, Nanos::ZERO, until).end;
-        measurement.orient(|| Ok(Drive::new(&start)?), count)?;
+        measurement.orient(|| Ok(Drive::new(start)?), count)?;
         let until = self.until(&measurement);
         let requests = &measurement.requests;
         let fitted_to = part(requests, Nanos::ZERO, until);
         let rest = part(requests, until, Nanos::MAX);
-        let trace = &measurement.trace;
         ensure!(
             !fitted_to.is_empty() && !rest.is_empty(),
-            "{trace}: all {} requests lie on one side of {}; a fit needs requests on both sides; \
+            "{}: all {} requests lie on one side of {}; a fit needs requests on both sides; \
              change --fit-until or --fit-share",
+            measurement.trace,
             requests.len(),
             duration(until.0)
         );
+        Ok(Divided { measurement, until, fitted_to, rest })
+    }
 
+    /// Returns the end of the part that is fitted to.
+    fn until(&self, measurement: &Measurement) -> Nanos {
+        let last = measurement.requests.last().map_or(Nanos::ZERO, |request| request.issued);
+        self.fit_until.unwrap_or_else(|| Nanos::from_secs_f64(last.as_secs_f64() * self.fit_share))
+    }
+}
+
+impl Divided {
+    /// Identifies the drive, beginning at `start`.
+    fn fit(&self, start: &DriveSpec, common: &Common) -> Result<Identified> {
         let mut progress = Progress::new(None, common.quiet);
         let mut interrupted = None;
         let mut go_on = |replays: u64| {
@@ -182,70 +232,42 @@ impl Fit {
             interrupted = told.err();
             interrupted.is_none()
         };
-        let found = fit(&start, &requests[fitted_to.clone()], measurement.pace, &mut go_on);
+        let Measurement { requests, pace, trace, .. } = &self.measurement;
+        let found = fit(start, &requests[self.fitted_to.clone()], *pace, &mut go_on);
         drop(progress);
         if let Some(interrupted) = interrupted {
             return Err(interrupted.into());
         }
-        let found = found.with_context(|| {
+        found.with_context(|| {
             format!("{trace} reaches beyond the end of {}: give a drive that holds it, or --wrap", start.name)
-        })?;
+        })
+    }
 
+    /// Judges the drive that was found on the part that was not used.
+    fn result(&self, start: &DriveSpec, found: &Identified) -> Result<FitResult> {
+        let Measurement { requests, pace, trace, .. } = &self.measurement;
         let judged = |spec: &DriveSpec| -> Result<Accuracy> {
-            let simulated = free(Drive::new(spec)?, requests, measurement.pace);
-            Ok(judge(requests, &simulated, rest.clone()))
+            let simulated = free(Drive::new(spec)?, requests, *pace);
+            Ok(judge(requests, &simulated, self.rest.clone()))
         };
-        let (before, after) = (judged(&start)?, judged(&found.spec)?);
-        let is_gain = after.rms_ns < before.rms_ns * (1.0 - GAIN_MIN_RATIO);
-        let refused = found.accepted == Step::Given;
-        let fails = refused || self.require_gain && !is_gain;
-        if let (Some(out), Some(path), false) = (out, &self.out, fails) {
-            out.write(found.spec.to_toml().as_bytes())?;
-            common.note(&format!("written: {}", path.display()));
-        }
-        let result = FitResult {
+        let (before, after) = (judged(start)?, judged(&found.spec)?);
+        Ok(FitResult {
             trace: trace.clone(),
             drive: start.name.clone(),
-            fit_until_ns: until.0,
-            fitted: fitted_to.len(),
-            judged: rest.len(),
+            fit_until_ns: self.until.0,
+            fitted: self.fitted_to.len(),
+            judged: self.rest.len(),
             replays: found.replays,
             accepted: name(found.accepted),
             trials: found.trials.iter().map(|trial| Trial::new(trial, found.tried[1])).collect(),
-            is_gain,
+            is_gain: after.rms_ns < before.rms_ns * (1.0 - GAIN_MIN_RATIO),
             policies: found.policies.iter().map(Policy::from).collect(),
             parameters: found.parameters.iter().map(Parameter::from).collect(),
-            changes: changes(&start, &found),
+            changes: changes(start, found),
             measured_mean_ns: before.all.measured_mean_ns.round() as u64,
             before: Judged::from(&before),
             after: Judged::from(&after),
-        };
-        if common.json {
-            print_result("sakiyomi.drive-fit/3", &result)?
-        } else {
-            print_text(&describe(&result, common))?
-        }
-        if fails {
-            let rest = self
-                .out
-                .as_ref()
-                .map_or_else(String::new, |out| format!("; {} is not written", out.display()));
-            print_error(&if refused {
-                format!("the fit is refused: {}{rest}", refusal(&result))
-            } else {
-                format!("--require-gain: {}{rest}", headline(&result))
-            });
-            return Ok(ExitCode::from(1));
-        }
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
-impl Fit {
-    /// Returns the end of the part that is fitted to.
-    fn until(&self, measurement: &Measurement) -> Nanos {
-        let last = measurement.requests.last().map_or(Nanos::ZERO, |request| request.issued);
-        self.fit_until.unwrap_or_else(|| Nanos::from_secs_f64(last.as_secs_f64() * self.fit_share))
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat;
 
 use super::context::Context;
+use super::matches::Matches;
 use super::rule::{Alone, JoinSide, Rule};
 use super::stream::Source;
 use super::table::{CHAIN_END, HashSlice, HashTable, hash_all};
@@ -72,30 +73,6 @@ fn concat_by_column(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Reco
     Ok(RecordBatch::try_new(schema.clone(), columns)?)
 }
 
-/// Bitmap of the probe rows that matched in previous parts of the build side, by row number.
-#[derive(Debug)]
-pub(super) struct Found(Vec<u64>);
-
-impl Found {
-    /// Returns the bytes of a bitmap for `rows` rows.
-    pub(super) fn bytes(rows: usize) -> usize {
-        rows.div_ceil(64) * size_of::<u64>()
-    }
-
-    /// Returns a bitmap for `rows` rows, none of which has matched.
-    pub(super) fn new(rows: usize) -> Found {
-        Found(vec![0; rows.div_ceil(64)])
-    }
-
-    pub(super) fn set(&mut self, row: usize) {
-        self.0[row / 64] |= 1 << (row % 64);
-    }
-
-    pub(super) fn get(&self, row: usize) -> bool {
-        self.0[row / 64] >> (row % 64) & 1 == 1
-    }
-}
-
 /// Probe of a build side with a stream.
 pub(super) struct Probe {
     build: Arc<Build>,
@@ -108,11 +85,9 @@ pub(super) struct Probe {
     /// First build row of each probe row's chain.
     heads: Vec<u32>,
     at: Position,
-    /// Number of rows in previous batches.
-    rows_before: usize,
     has_ended: bool,
-    /// Present if the build side has several parts: matches are recorded, and unpaired probe rows returned later.
-    pub(super) found: Option<Found>,
+    /// Present if the build side has several blocks: matches are recorded, and unpaired probe rows returned later.
+    pub(super) matches: Option<Matches>,
     /// Next build row to check for unpaired output after the probe side; `None` if another probe is still running, or
     /// returns these rows.
     leftover: Option<usize>,
@@ -132,7 +107,7 @@ impl Probe {
         context: &Context,
         build: Arc<Build>,
         input: Box<dyn Batches>,
-        found: Option<Found>,
+        matches: Option<Matches>,
     ) -> Probe {
         let (batch, keys) = (RecordBatch::new_empty(input.schema()), context.encoder.empty());
         let (hashes, heads, at) = (Vec::new(), Vec::new(), Position::default());
@@ -145,9 +120,8 @@ impl Probe {
             hashes,
             heads,
             at,
-            rows_before: 0,
             has_ended: false,
-            found,
+            matches,
             leftover: None,
         }
     }
@@ -166,7 +140,6 @@ impl Probe {
             return Ok(false);
         }
         context.job.check()?;
-        self.rows_before += self.batch.num_rows();
         self.at = Position::default();
         let Some(batch) = self.input.next()? else {
             self.batch = RecordBatch::new_empty(self.input.schema());
@@ -176,6 +149,9 @@ impl Probe {
             self.leftover = is_last.then_some(0);
             return Ok(false);
         };
+        if let Some(matches) = &mut self.matches {
+            matches.begin_batch(batch.num_rows())?;
+        }
         self.probe_row_bytes = row_bytes_max(&batch);
         self.batch = batch;
         let nulls = context.encoder.encode(&self.batch, &context.probe_places, &mut self.keys)?;
@@ -200,8 +176,7 @@ impl Probe {
 
     fn scan(&mut self, rule: Rule, pairs: &mut Pairs) {
         let Build { keys, table, matched, .. } = &*self.build;
-        let mut sink =
-            Sink { rule, table, matched, pairs, found: self.found.as_mut(), rows_before: self.rows_before };
+        let mut sink = Sink { rule, table, matched, pairs, matches: self.matches.as_mut() };
         self.at = match (&self.keys, keys) {
             (KeyValues::Narrow(probe), KeyValues::Narrow(build)) => {
                 sink.scan(probe.as_slice(), build.as_slice(), &self.heads, self.at)
@@ -255,8 +230,7 @@ struct Sink<'a> {
     table: &'a HashTable,
     matched: &'a [AtomicBool],
     pairs: &'a mut Pairs,
-    found: Option<&'a mut Found>,
-    rows_before: usize,
+    matches: Option<&'a mut Matches>,
 }
 
 impl Sink<'_> {
@@ -306,8 +280,8 @@ impl Sink<'_> {
     }
 
     fn end_row(&mut self, row: usize, is_matched: bool) {
-        match &mut self.found {
-            Some(found) if is_matched => found.set(self.rows_before + row),
+        match &mut self.matches {
+            Some(matches) if is_matched => matches.set(row),
             Some(_) => {}
             None if self.rule.probe_alone.gives(is_matched) => self.rule.give_probe_row(row, self.pairs),
             None => {}

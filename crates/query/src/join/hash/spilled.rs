@@ -198,7 +198,8 @@ impl Parts for SpilledPairs {
                 Work::Join => Box::new(ResultStream::new(&self.context, self.probe(build, probe)?, claim)),
                 Work::JoinBlocks => {
                     let bytes = self.shared.tables.bytes();
-                    let blocks = Blocks::new(&self.context, (build, probe), &self.memory, bytes)?;
+                    let blocks =
+                        Blocks::new(&self.context, (build, probe), (&self.files, &self.memory), bytes)?;
                     Box::new(ResultStream::new(&self.context, blocks, claim))
                 }
                 Work::Divide { used_bits } => {

@@ -20,8 +20,8 @@ use crate::join::kind::JoinKind;
 use crate::spill::SpillFiles;
 use crate::{Batches, Error, Job};
 
-/// Name of the memory of the tables of spilled partitions.
-const TABLES_MEMORY: &str = "the hash tables of a join";
+/// One part in this many of the free heap is for the tables of spilled partitions.
+const TABLES_PARTS: usize = 2;
 
 /// A side of a hash join.
 pub(in crate::join) struct HashInput<'a> {
@@ -103,6 +103,6 @@ fn spill(
     let division = Division { is_build: false, ..division };
     let probes = divide_streams(&context, &probe.job, spill, &probe.schema, items, division)?;
     // The rest is for the rows of each thread, and the result.
-    let tables = job.reserve(job.available() / 2, TABLES_MEMORY)?;
+    let tables = job.reserve_part(TABLES_PARTS);
     Ok(SpilledPairs::new(context, files, memory, tables, [builds, probes], bits))
 }

@@ -16,7 +16,7 @@ proptest! {
         types in prop::collection::vec(0..KEY_TYPES.len(), 1..4),
         (streams, batch_rows) in (1_usize..5, 1_usize..30),
         build in prop::sample::select(vec![JoinSide::Left, JoinSide::Right]),
-        (threads, spare) in (1_usize..17, 0_usize..16_000),
+        (threads, spare) in (1_usize..17, prop_oneof![1 => 0_usize..64, 4 => 64_usize..16_000]),
     ) {
         let scratch = Scratch::new("join");
         let job = of_threads(&scratch, threads);
@@ -110,6 +110,61 @@ fn one_frequent_key_is_joined_in_blocks_beside_the_pairs_of_others() {
     }
 }
 
+/// Rows of few keys, one of which is frequent, on both sides; the last key has no partner.
+fn of_frequent_key(side: Side, rows: usize) -> RecordBatch {
+    let alone = if side == Side::Left { 90 } else { 91 };
+    let key = |row: usize| match row % 9 {
+        0 => None,
+        1 => Some(row as i64 % 5),
+        2 => Some(alone),
+        _ => Some(7),
+    };
+    table(side, &[0], &(0..rows).map(|row| vec![key(row)]).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_join_that_was_accepted_ends_however_little_memory_is_left() {
+    let (left, right) = (of_frequent_key(Side::Left, 60), of_frequent_key(Side::Right, 50));
+    let condition = Condition::parse("k0", &left.schema(), &right.schema()).unwrap();
+    let given = Given { streams: 3, batch_rows: 10, ..TIGHT_MEMORY };
+    for (kind, build) in
+        JOIN_KINDS.into_iter().flat_map(|kind| [(kind, JoinSide::Left), (kind, JoinSide::Right)])
+    {
+        for (threads, spare) in [(1, 0), (2, 10), (4, 2_000)] {
+            let scratch = Scratch::new("join");
+            let job = of_threads(&scratch, threads);
+            let _rest = job.reserve(job.available() - spare, "a test").unwrap();
+            let inputs = (input(&left, 1, given), input(&right, 1, given));
+            let found = join(&job, inputs.0, inputs.1, &condition, kind, JoinMethod::Hash(build)).unwrap();
+            let schema = found.schema();
+            let mut rows: Vec<Vec<String>> = in_parallel(&found, threads).iter().flat_map(rows_of).collect();
+            let mut expected = joined(kind, &left, &right, &condition, &schema);
+            rows.sort();
+            expected.sort();
+            assert_eq!(rows, expected, "{kind}, {build:?}, {threads} threads, {spare} bytes");
+        }
+    }
+}
+
+#[test]
+fn probe_rows_of_one_key_are_joined_whose_bits_exceed_memory() {
+    let scratch = Scratch::new("join");
+    let left = large("a", permuted(300_000).map(|row| Some(if row < 10 { 8 } else { 7 })));
+    let right = large("b", std::iter::repeat_n(Some(7), 400));
+    let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
+    for (kind, rows) in [(JoinKind::Semi, 299_990), (JoinKind::Anti, 10)] {
+        let job = of_threads(&scratch, 2);
+        // A bit of each row takes 37 KB.
+        let _rest = job.reserve(job.available() - (20 << 10), "a test").unwrap();
+        let inputs = (input(&left, 1, TIGHT_MEMORY), input(&right, 1, TIGHT_MEMORY));
+        let method = JoinMethod::Hash(JoinSide::Right);
+        let found = join(&job, inputs.0, inputs.1, &condition, kind, method).unwrap();
+        let found: usize = in_parallel(&found, 2).iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(found, rows, "{kind}");
+        assert!(job.io().pool().resident() <= job.io().pool().budget());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -120,8 +175,7 @@ proptest! {
         types in prop::collection::vec(0..KEY_TYPES.len(), 1..4),
         (left_rows, right_rows) in (1_usize..12, 1_usize..12),
         builds_left in any::<bool>(),
-        // A pair of rows takes 8 bytes: with less the join is refused.
-        spare in prop_oneof![3 => Just(None), 1 => (64_usize..10_000).prop_map(Some)],
+        spare in prop_oneof![3 => Just(None), 1 => (0_usize..64).prop_map(Some), 1 => (64_usize..10_000).prop_map(Some)],
     ) {
         let scratch = Scratch::new("join");
         let job = job(&scratch);
