@@ -23,6 +23,12 @@ pub enum Error {
         /// The kind of object at the path: `a directory`.
         what: &'static str,
     },
+    /// A device that is to be written is in use.
+    #[error("{} is in use, for example mounted: unmount it first, or open it read-only", path.display())]
+    InUse {
+        /// The device.
+        path: PathBuf,
+    },
     /// The file system does not support direct I/O.
     #[error("{} cannot be opened for direct I/O: its file system does not support it; use buffered I/O", path.display())]
     NoDirect {

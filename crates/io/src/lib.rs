@@ -12,6 +12,7 @@
 //! | data that is written once and read once, in a file without a name | [`spill`] |
 //! | transfers that call back, for callers that never wait | [`background`] |
 //! | a file that appears under its name when it is whole | [`AtomicFile`] |
+//! | the content of a block device, in a file or on a device | [`volume`] |
 //! | the right to write a file, against other processes | [`Claim`] |
 //! | threads that perform jobs of any kind, such as a file system's I/O | [`thread_pool`] |
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
@@ -37,6 +38,7 @@
 //! | `write.rs`, `write/` | the stream that writes: buffers, the unaligned end, errors; continued writes (`progress`), blocks allocated ahead (`allocation`) |
 //! | `spill.rs`, `spill/place.rs` | runs of bytes in one file without a name, holes behind their readers |
 //! | `atomic.rs` | a file that appears when it is whole, the only implementation of that promise |
+//! | `volume.rs` | any range at any time from many threads, aligned or not; holes |
 //! | `claim.rs` | locks on files that are written |
 //! | `stats.rs`, `engine/cpu.rs` | counters of a stream, of reading or writing; CPU time of the threads that belong to an engine |
 
@@ -52,6 +54,7 @@ pub mod readiness;
 pub mod shared;
 pub mod spill;
 pub mod thread_pool;
+pub mod volume;
 pub mod write;
 
 mod atomic;
@@ -71,4 +74,5 @@ pub use read::{Block, Order, RandomRead, RandomReader, ReadOptions, ReadStream, 
 pub use shared::{Io, IoOptions};
 pub use spill::{Extent, Run, RunReader, RunWriter, Spill};
 pub use stats::{EngineCpu, IoStats};
+pub use volume::{Volume, VolumeOptions};
 pub use write::{OwnEngine, WriteOptions, WriteStream, Written};

@@ -7,15 +7,11 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors};
+use sakiyomi_model::{Extent, Lba, Nanos, Op, Sectors};
+use sakiyomi_realtime::{BackingIo, Dispatcher, Extents, IoRequest, Issuer, RateQuery, Stopped, Watch};
 
-use crate::backing_pool::{BackingJob, BackingPool};
-use crate::in_flight::{Accounting, BackingIo, InFlight};
 use crate::layout::{BLOCK_BYTES, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
-use crate::live::{Access, Extents, RateQuery, RealtimeDevice, Stopped, Timeline};
-use crate::request::{IoRequest, Issuer};
 use crate::shared_layout::SharedLayout;
-use crate::watch::Watch;
 
 /// State shared by all files of a mount.
 #[derive(Debug)]
@@ -23,26 +19,13 @@ pub(crate) struct Frontend {
     layout: SharedLayout,
     /// `None` if names and attributes cost nothing.
     metadata: Option<Mutex<Metadata>>,
-    sector: Bytes,
-    /// `None` if only the backing directory's own time counts, and no rates can be set.
-    device: Option<RealtimeDevice>,
-    pool: Arc<BackingPool>,
-    accounting: Arc<Accounting>,
+    dispatcher: Dispatcher,
 }
 
 impl Frontend {
-    pub(crate) fn new(
-        layout: Layout,
-        metadata: Option<Metadata>,
-        sector: Bytes,
-        (device, emulated): (Option<RealtimeDevice>, bool),
-        timeline: Timeline,
-        watch: Watch,
-        pool: Arc<BackingPool>,
-    ) -> Frontend {
-        let accounting = Arc::new(Accounting { watch, timeline, emulated });
+    pub(crate) fn new(layout: Layout, metadata: Option<Metadata>, dispatcher: Dispatcher) -> Frontend {
         let (layout, metadata) = (SharedLayout::new(layout), metadata.map(Mutex::new));
-        Frontend { layout, metadata, sector, device, pool, accounting }
+        Frontend { layout, metadata, dispatcher }
     }
 
     pub(crate) fn layout(&self) -> &SharedLayout {
@@ -56,49 +39,44 @@ impl Frontend {
     }
 
     pub(crate) fn watch(&self) -> &Watch {
-        &self.accounting.watch
+        self.dispatcher.watch()
     }
 
     /// Returns the busy time of the device, if known.
     pub(crate) fn busy(&self) -> Option<Nanos> {
-        self.device.as_ref().map(RealtimeDevice::busy)
+        self.dispatcher.busy()
     }
 
     /// Returns whether requests take a drive's time, or else only the backing file's.
     pub(crate) fn has_drive(&self) -> bool {
-        self.accounting.emulated
+        self.dispatcher.has_drive()
     }
 
     /// Returns whether requests go through a device: a drive, or the backing files behind a regulator.
     pub(crate) fn has_device(&self) -> bool {
-        self.device.is_some()
+        self.dispatcher.has_device()
     }
 
     /// Sends a query to the regulated device.
     pub(crate) fn ask(&self, question: RateQuery) -> Result<(), Stopped> {
-        self.device.as_ref().ok_or(Stopped)?.ask(question)
+        self.dispatcher.ask(question)
     }
 
-    /// Makes a request that arrives at an instant, without extents.
-    fn arrive(&self, issuer: Issuer, op: Op, at: Instant) -> IoRequest {
-        let timeline = &self.accounting.timeline;
-        // A drive's time begins with the first request that is submitted to it.
-        let arrival = if self.has_drive() { timeline.at(at) } else { timeline.begin_at(at) };
-        let number = self.watch().number();
-        IoRequest { issuer, op, fua: false, extents: Extents::new(), bytes: 0, number, arrival }
+    fn arrive(&self, issuer: Issuer, op: Op) -> IoRequest {
+        self.dispatcher.arrive(issuer, op, Instant::now())
     }
 
     /// Makes a read that arrives at an instant; [`Frontend::locate`] adds its extents.
     pub(crate) fn read(&self, issuer: Issuer, at: Instant) -> IoRequest {
-        self.arrive(issuer, Op::Read, at)
+        self.dispatcher.arrive(issuer, Op::Read, at)
     }
 
     /// Adds to a read the extents of `length` bytes of a file, if a drive or a trace needs them.
     pub(crate) fn locate(&self, request: &mut IoRequest, file: FileId, offset: u64, length: u64) {
         if self.has_drive() || self.watch().is_recording() {
-            request.extents = self.layout.extents(file, offset, length, self.sector);
+            request.extents = self.layout.extents(file, offset, length, self.dispatcher.sector());
         }
-        request.bytes = self.bytes(&request.extents, length);
+        request.bytes = self.dispatcher.bytes(&request.extents, length);
     }
 
     /// Makes a write that arrives now; blocks without a place are allocated.
@@ -112,85 +90,38 @@ impl Frontend {
         let mut layout = self.layout.change();
         let changes = self.metadata.is_some() && !layout.has(file, offset, length);
         layout.place(file, offset, length)?;
-        let extents: Extents = layout.extents(file, offset, length, self.sector).collect();
+        let extents: Extents = layout.extents(file, offset, length, self.dispatcher.sector()).collect();
         drop(layout);
         if changes {
             self.metadata(|metadata| metadata.mark(&[Part::Inode(file)]));
         }
-        let bytes = self.bytes(&extents, length);
-        Ok(IoRequest { extents, bytes, ..self.arrive(issuer, Op::Write, Instant::now()) })
+        let bytes = self.dispatcher.bytes(&extents, length);
+        Ok(IoRequest { extents, bytes, ..self.arrive(issuer, Op::Write) })
     }
 
     /// Makes a flush that arrives now.
     pub(crate) fn flush(&self, issuer: Issuer) -> IoRequest {
         let nowhere = Extent::new(Lba(0), Sectors(0));
-        IoRequest {
-            extents: [nowhere].into_iter().collect(),
-            ..self.arrive(issuer, Op::Flush, Instant::now())
-        }
+        IoRequest { extents: [nowhere].into_iter().collect(), ..self.arrive(issuer, Op::Flush) }
     }
 
     /// Makes a read or write of metadata blocks.
     fn blocks(&self, issuer: Issuer, op: Op, runs: &[Run]) -> IoRequest {
-        let sectors = BLOCK_BYTES / self.sector.0;
+        let sectors = BLOCK_BYTES / self.dispatcher.sector().0;
         let extent = |run: &Run| Extent::new(Lba(run.start * sectors), Sectors(run.blocks * sectors));
         let bytes = runs.iter().map(|run| run.blocks * BLOCK_BYTES).sum();
-        IoRequest {
-            extents: runs.iter().map(extent).collect(),
-            bytes,
-            ..self.arrive(issuer, op, Instant::now())
-        }
-    }
-
-    fn bytes(&self, extents: &[Extent], length: u64) -> u64 {
-        if !self.has_drive() {
-            return length;
-        }
-        extents.iter().map(|extent| extent.sectors.to_bytes(self.sector).0).sum()
+        IoRequest { extents: runs.iter().map(extent).collect(), bytes, ..self.arrive(issuer, op) }
     }
 
     /// Starts both sides of a request, the backing I/O on a thread of the pool; the reply follows when both have
     /// completed.
     pub(crate) fn submit<B: BackingIo>(&self, request: IoRequest, io: B) {
-        let access = self.access(&request);
-        let in_flight = InFlight::start(&self.accounting, request, io, None);
-        if self.accounting.emulated {
-            self.submit_to_drive(access, &in_flight);
-        } else if let Some(device) = &self.device {
-            // A device that has stopped drops the request, whose reply is then EIO.
-            let _ = device.submit_job(access, in_flight.clone(), in_flight);
-            return;
-        } else {
-            in_flight.complete_without_device();
-        }
-        self.pool.submit(BackingJob::Immediate(in_flight));
+        self.dispatcher.submit(request, io);
     }
 
     /// Submits a request whose backing I/O has already been performed.
     pub(crate) fn submit_performed<B: BackingIo>(&self, request: IoRequest, io: B) {
-        let access = self.access(&request);
-        let in_flight = InFlight::start(&self.accounting, request, io, Some(Ok(())));
-        self.submit_to_drive(access, &in_flight);
-    }
-
-    fn submit_to_drive<B: BackingIo>(&self, access: Access, in_flight: &Arc<InFlight<B>>) {
-        match self.device.as_ref().filter(|_| self.has_drive() && !access.extents.is_empty()) {
-            // A drive that has stopped drops the request, whose reply is then EIO.
-            Some(drive) => drop(drive.submit(access, in_flight.clone())),
-            None => in_flight.complete_without_device(),
-        }
-    }
-
-    /// Converts a request to the device's form.
-    fn access(&self, request: &IoRequest) -> Access {
-        let IoRequest { issuer, op, fua, ref extents, bytes, .. } = *request;
-        if self.has_drive() {
-            return Access { stream: issuer.owner, op, fua, extents: extents.clone() };
-        }
-        // The backing files' device gets sizes only; the places of the files on it are unknown.
-        let sectors = Sectors(bytes.div_ceil(self.sector.0));
-        let extents = [Extent::new(Lba(0), sectors)].into_iter().collect();
-        Access { stream: issuer.owner, op, fua: false, extents }
+        self.dispatcher.submit_performed(request, io);
     }
 
     /// Lets the drive perform the I/O of a metadata operation, then calls `reply`. If the drive refuses, `reply` is
@@ -216,7 +147,7 @@ impl Frontend {
 
     /// Accounts for a request that was answered on the kernel's request thread, without a device.
     pub(crate) fn answered(&self, request: &IoRequest) {
-        self.accounting.end_at_once(request);
+        self.dispatcher.answered(request);
     }
 }
 

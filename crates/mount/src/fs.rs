@@ -45,12 +45,12 @@ use crate::frontend::Frontend;
 use crate::layout::FileId;
 use crate::process;
 use crate::regulation::Regulation;
-use crate::request::Issuer;
 use answers::ATTRIBUTE_TIMEOUT;
 use attributes::attributes;
 use direct::DirectFiles;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
+use sakiyomi_realtime::Issuer;
 
 /// Options of the file system.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,7 @@
 //! An emulated drive in real time: the files of a directory at the speed of a simulated disk, on any machine.
 //!
 //! ```text
-//! application ──► kernel (page cache) ──► fs ──► frontend ──┬─► layout ──► live ──► model::Device
+//! application ──► kernel (page cache) ──► fs ──► frontend ──┬─► layout ──► realtime ──► model::Device
 //!                                                           └─► backing directory, on threads of its own
 //! ```
 //!
@@ -13,7 +13,7 @@
 //! | part | where |
 //! |---|---|
 //! | where files lie on the drive (pure) | [`layout`] |
-//! | a device in real time | [`live`] |
+//! | a device in real time | [`sakiyomi_realtime`] |
 //! | owners of I/O and their rates | `regulation` |
 //! | mounting and unmounting | [`mount()`], [`unmount`] |
 //! | whether this process can mount, and why not | [`can_mount`], [`try_mount`] |
@@ -24,14 +24,12 @@
 //! # The path of an access from the kernel to its reply
 //!
 //! ```text
-//! application ──► kernel ──► fs ──► frontend ──┬─► layout ──► live ──► Device      says when
+//! application ──► kernel ──► fs ──► frontend ──┬─► layout ──► realtime ──► Device  says when
 //!                (page cache)                  └─► backing directory               holds what
 //! ```
 //!
 //! An access to file data has two concurrent sides; the thread that completes the last one replies. One thread owns the
-//! device: it sleeps until `next_event()` or until a request arrives, and replies. `live/schedule.rs` has no clock; a
-//! property test compares it with the replay in virtual time, for any lateness of wake-ups. Time begins with the first
-//! access, so that a replayed trace finds the platters in the same position.
+//! device: it sleeps until `next_event()` or until a request arrives, and replies (`sakiyomi-realtime`).
 //!
 //! A read consists of an `Issuer` (process and owner), an `IoRequest` (as seen by the trace and the statistics) and a
 //! `Read` (backing file, buffer and reply). An `InFlight` joins them with the results of the two sides; an `Access`
@@ -39,13 +37,12 @@
 //! the `InFlight`: besides the data's buffer it is the only allocation of a read, and if a mount without a device finds
 //! the data in the page cache, a read allocates nothing. `crates/mount/tests/allocations.rs` counts that for every kind
 //! of mount, from the kernel's request to the reply, including `fuser` and all threads of the mount. State that every
-//! request needs belongs to the thread that serves it (`per_thread.rs`): open files, counts, the list of the trace, the
+//! request needs belongs to the thread that serves it (`sakiyomi_realtime::PerThread`): open files, counts, the list of the trace, the
 //! last runs of the layout (`shared_layout.rs`). So a request never waits for a lock that another thread holds.
 //!
 //! `RegulatedDevice` stands between the schedule and the device on that same thread; with `--regulate` it has a
-//! regulator, and requests carry their owner as their stream. `live/rates.rs` has the statistics of owners. If no drive
-//! is emulated, `live/backing.rs` is the device: it passes a dispatched request to a thread, whose completion wakes the
-//! device's thread. The thread that serves the kernel's request finds the owner (`regulation/owners.rs`), and sends
+//! regulator, and requests carry their owner as their stream. If no drive is emulated, `sakiyomi_realtime::Backing` is
+//! the device: it passes a dispatched request to a thread, whose completion wakes the device's thread. The thread that serves the kernel's request finds the owner (`regulation/owners.rs`), and sends
 //! changes and queries of rates to the device's thread through the queue of requests, so that each takes effect at a
 //! definite instant.
 //!
@@ -60,33 +57,25 @@
 //! | changed blocks of metadata before a commit | 256, and those of files that grow meanwhile |
 
 pub mod layout;
-pub mod live;
 
-mod backing_pool;
 mod check;
 mod error;
 mod frontend;
 mod fs;
 mod fuse_access;
-mod in_flight;
-mod per_thread;
 mod process;
-mod record;
 mod regulation;
-mod request;
 mod scan;
 mod session;
 mod shared_layout;
 mod trial;
 mod unmount;
-mod watch;
 
 pub use error::Error;
 pub use fuse_access::can_mount;
-pub use regulation::{RatesSeen, Regulate};
+pub use regulation::RatesSeen;
 pub use sakiyomi_iorate::protocol::Bypass;
-pub use sakiyomi_regulate::Policy;
-pub use session::{EmulatedStorage, Finished, Mounted, Options, Snapshot, mount};
+pub use sakiyomi_realtime::{EmulatedStorage, Past, Policy, Regulate, Totals};
+pub use session::{Finished, Mounted, Options, Snapshot, mount};
 pub use trial::try_mount;
 pub use unmount::{abort, unmount};
-pub use watch::Totals;

@@ -12,7 +12,7 @@
 //! | `regulation/maintenance.rs` | the thread that waits for exits, and samples the backing disk |
 //! | `regulation/bypass.rs` | traffic that bypasses the mount (pure) |
 //!
-//! `sakiyomi-regulate` decides on the device's thread when a request proceeds (`live/rates.rs`).
+//! `sakiyomi-regulate` decides on the device's thread when a request proceeds (`rates.rs` of `sakiyomi-realtime`).
 
 mod bypass;
 mod ended_owners;
@@ -29,32 +29,16 @@ use std::time::{Duration, Instant};
 use sakiyomi_iorate::protocol::{self, Bypass, Call, DeviceView, Owner, Refusal, Reply, Set, Target, View};
 use sakiyomi_model::{Nanos, StreamId};
 use sakiyomi_os::block_device::Disk;
-use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report, Settings};
+use sakiyomi_realtime::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
+use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report};
 
 use crate::frontend::Frontend;
 use crate::fs::direct::Issued;
-use crate::live::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
 use ended_owners::EndedOwners;
 pub(crate) use maintenance::MaintenanceThread;
 pub(crate) use messages::{not_regulated, said};
 use owners::{DescriptorLimits, Owners, ResolvedTarget};
 use rights::{gone, may};
-
-/// Settings of the regulation.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Regulate {
-    /// Policy of the regulator.
-    pub policy: Policy,
-    /// Service time of one I/O; `None` to measure it.
-    pub service: Option<Nanos>,
-}
-
-impl Regulate {
-    /// Returns the settings of the regulator.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings { service: self.service, ..self.policy.settings() }
-    }
-}
 
 /// Maximum number of owners in a reply; fewer if they do not fit.
 const OWNERS_PER_REPLY: usize = 64;

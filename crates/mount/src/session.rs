@@ -10,26 +10,23 @@ use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
-use sakiyomi_drive::fixed::{Fixed, FixedSpec};
-use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_io::{AtomicFile, open_files_max, raise_open_files_max};
-use sakiyomi_model::{Bytes, Device, Nanos};
+use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_os::block_device::Disk;
 use sakiyomi_os::process::is_of_our_namespace;
 use sakiyomi_os::rights::is_root;
-use sakiyomi_regulate::{RegulatedDevice, Serves, Settings};
+use sakiyomi_realtime::{
+    BACKING_SECTOR, BACKING_THREADS, Dispatcher, EmulatedStorage, Recording, Regulate, StartError, Timeline,
+    Totals, Watch, serve_promptly, start_backing, start_emulated, start_pool,
+};
 
-use crate::backing_pool::{self, BACKING_THREADS, BackingPool};
 use crate::frontend::Frontend;
 use crate::fs::direct::{DirectFiles, Issued};
 use crate::fs::{Files, FsOptions};
 use crate::fuse_access::{can_mount, refusal};
 use crate::layout::{BLOCK_BYTES, Layout, LayoutError, Metadata, Placement};
-use crate::live::{BACKING_SECTOR, Backing, RealtimeDevice, Timeline};
-use crate::record::{Recording, StartError};
-use crate::regulation::{BackingDisk, MaintenanceThread, RatesSeen, Regulate, Regulation};
+use crate::regulation::{BackingDisk, MaintenanceThread, RatesSeen, Regulation};
 use crate::unmount::unmount;
-use crate::watch::{Totals, Watch};
 use crate::{Error, check, scan};
 
 /// Threads that receive the kernel's requests.
@@ -37,43 +34,6 @@ const REQUEST_THREADS: usize = 3;
 
 /// Maximum number of descriptors of files that are cached but not open: each keeps an inode in memory.
 const KNOWN_MAX: usize = 1 << 16;
-
-/// Time from a program to this process and back: that of a read from a device without delay (16 us by
-/// `bench/regulate.py`) plus a context switch. It matters on fast devices such as flash.
-const REQUEST_PATH_TIME: Nanos = Nanos(25_000);
-
-/// Nice value of the threads that serve an emulated drive. With [`SERVING_TIME_SLICE`], the p99 of lateness on a
-/// machine with two busy cores fell from 3 ms to 1.2 ms.
-const SERVING_NICE: i32 = -15;
-/// Time slice of the threads that serve an emulated drive.
-const SERVING_TIME_SLICE: Duration = Duration::from_micros(100);
-
-/// The storage to emulate.
-#[derive(Clone, Debug)]
-pub enum EmulatedStorage {
-    /// A hard disk, or an array of them.
-    Drive(Box<DriveSpec>),
-    /// Storage whose access time does not depend on the place.
-    Fixed(FixedSpec),
-}
-
-impl EmulatedStorage {
-    fn device(&self, seed: u64) -> Result<Box<dyn Device + Send>, Error> {
-        Ok(match self {
-            EmulatedStorage::Drive(spec) => Box::new(sakiyomi_drive::Disk::new(spec)?),
-            EmulatedStorage::Fixed(spec) => Box::new(Fixed::new(*spec, seed)),
-        })
-    }
-
-    /// Returns whether it serves requests in parallel.
-    fn serves(&self) -> Serves {
-        match self {
-            EmulatedStorage::Fixed(spec) if spec.parallel > 1 => Serves::Several,
-            EmulatedStorage::Drive(spec) if spec.array.is_some() => Serves::Several,
-            EmulatedStorage::Drive(_) | EmulatedStorage::Fixed(_) => Serves::OneByOne,
-        }
-    }
-}
 
 /// Options of a mount.
 #[derive(Clone, Debug)]
@@ -202,18 +162,20 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     // Every file cached by the kernel takes a descriptor.
     raise_open_files_max();
     if device.is_some() || options.regulate.is_some() {
-        hurry();
+        // Without the privilege, the priority stays as it is.
+        let _ = serve_promptly();
     }
     let timeline = Timeline::new(options.speed);
-    let pool = Arc::new(backing_pool::start(BACKING_THREADS).map_err(no_threads)?);
+    let pool = Arc::new(start_pool(BACKING_THREADS).map_err(no_threads)?);
     let emulated = device.is_some();
-    let live = match device {
-        Some(device) => Some(start_emulated(device, options, &timeline)),
+    let live = match device.zip(options.behind.as_ref()) {
+        Some((device, storage)) => Some(start_emulated(device, storage, options.regulate, &timeline)),
         None => options.regulate.map(|how| start_backing(capacity, how, &timeline, &pool)),
     };
     let live = live.transpose().map_err(no_threads)?;
     let metadata = options.metadata.then(|| Metadata::new(layout.blocks()));
-    let frontend = Arc::new(Frontend::new(layout, metadata, sector, (live, emulated), timeline, watch, pool));
+    let dispatcher = Dispatcher::new(sector, (live, emulated), timeline, watch, pool);
+    let frontend = Arc::new(Frontend::new(layout, metadata, dispatcher));
     scan::place_all(&backing, &root, &frontend, options.go_on)?;
     let (regulation, direct) = match options.regulate {
         Some(how) => {
@@ -231,38 +193,6 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     Ok(Mounted { session, directory, device, frontend, keeper, issued, recording, layout, begun, speed })
 }
 
-/// Starts an emulated device, with a regulator if rates are allowed.
-fn start_emulated(
-    device: Box<dyn Device + Send>,
-    options: &Options,
-    timeline: &Timeline,
-) -> io::Result<RealtimeDevice> {
-    let device = match (&options.regulate, &options.behind) {
-        (Some(how), Some(behind)) => {
-            RegulatedDevice::new(device, Settings { serves: behind.serves(), ..how.settings() })
-        }
-        _ => RegulatedDevice::unregulated(device),
-    };
-    RealtimeDevice::start(device, timeline.clone())
-}
-
-/// Starts the backing directory as a device with regulation.
-fn start_backing(
-    capacity: Bytes,
-    how: Regulate,
-    timeline: &Timeline,
-    pool: &Arc<BackingPool>,
-) -> io::Result<RealtimeDevice> {
-    RealtimeDevice::start_with(timeline.clone(), |waker| {
-        let backing = Backing::new(capacity, timeline.clone(), Arc::clone(pool), waker);
-        let jobs = backing.jobs();
-        (
-            RegulatedDevice::new(Box::new(backing), Settings { path: REQUEST_PATH_TIME, ..how.settings() }),
-            jobs,
-        )
-    })
-}
-
 fn start_regulation(
     frontend: &Arc<Frontend>,
     how: Regulate,
@@ -273,8 +203,7 @@ fn start_regulation(
         return Err(Error::Numbers);
     }
     let name = match &options.behind {
-        Some(EmulatedStorage::Drive(spec)) => spec.title(),
-        Some(EmulatedStorage::Fixed(_)) => "fixed".to_owned(),
+        Some(storage) => storage.title(),
         None => beside.as_ref().map_or("files".to_owned(), BackingDisk::disk),
     };
     let regulation = Regulation::new(Arc::clone(frontend), name, how.policy, beside, descriptors());
@@ -335,14 +264,6 @@ fn start_layout(capacity: Bytes, options: &Options) -> Result<Layout, Error> {
 /// Returns the open-files limit of this process.
 fn descriptors() -> usize {
     usize::try_from(open_files_max()).unwrap_or(usize::MAX)
-}
-
-/// Raises the priority of threads started from now on, so that replies are not late on a busy machine: they compute
-/// little, but at definite times. Without a drive or rates there are no such times, and ordinary time slices are
-/// better.
-fn hurry() {
-    // Without the privilege, the priority stays as it is.
-    let _ = sakiyomi_os::priority::latency_nice(SERVING_NICE, SERVING_TIME_SLICE);
 }
 
 fn start_session(

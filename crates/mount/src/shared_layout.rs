@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sakiyomi_model::Bytes;
 
 use crate::layout::{FileId, FileRun, Layout};
-use crate::live::Extents;
+use sakiyomi_realtime::Extents;
 
 /// Number of files whose last run a thread caches; a power of two.
 const RECENT_FILES: usize = 64;

@@ -14,6 +14,7 @@
 //! | the mount table; unmounting | [`mounts`] |
 //! | the user and the capabilities of this process | [`rights`] |
 //! | messages to a file system in user space | [`ioctl_channel`] |
+//! | sends on a stream socket, the end of a listening one | [`socket`] |
 //! | which standard streams the program was started without | [`stdio`] |
 //! | the terminal's size, keys as they are typed | [`terminal`] |
 //! | character classes of the C library | [`ctype`] |
@@ -34,6 +35,7 @@ pub mod mounts;
 pub mod priority;
 pub mod process;
 pub mod rights;
+pub mod socket;
 pub mod stdio;
 pub mod terminal;
 pub mod topology;

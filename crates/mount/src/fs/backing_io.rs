@@ -12,7 +12,7 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use super::direct::DirectFiles;
 use super::handles::Open;
 use crate::frontend::Frontend;
-use crate::in_flight::BackingIo;
+use sakiyomi_realtime::BackingIo;
 
 /// A read of a backing file.
 pub(super) struct Read {

@@ -15,7 +15,7 @@ use super::handles::Open;
 use super::nodes::Node;
 use crate::frontend::Frontend;
 use crate::layout::{FileId, NoSpace, Part};
-use crate::request::{IoRequest, Issuer};
+use sakiyomi_realtime::{IoRequest, Issuer};
 
 impl From<NoSpace> for io::Error {
     fn from(_: NoSpace) -> io::Error {

@@ -11,7 +11,7 @@ use rustix::fs::{Dir, DirEntry};
 
 use super::direct::Direct;
 use super::nodes::Node;
-use crate::per_thread::PerThread;
+use sakiyomi_realtime::PerThread;
 
 /// Open files or directories by handle.
 #[derive(Debug)]

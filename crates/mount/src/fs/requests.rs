@@ -23,8 +23,8 @@ use super::backing_io::WriteHow;
 use super::content::errno;
 use super::nodes;
 use crate::layout::{BLOCK_BYTES, Part};
-use crate::live::Stopped;
 use crate::regulation::{Caller, not_regulated, said};
+use sakiyomi_realtime::Stopped;
 
 /// Maximum number of requests that the kernel sends without waiting for replies: more than any drive accepts.
 const BACKGROUND_MAX: u16 = 4096;

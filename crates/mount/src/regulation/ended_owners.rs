@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sakiyomi_iorate::protocol::{Owner, Refusal, Target, View};
 
 use super::Regulation;
-use crate::live::Stopped;
+use sakiyomi_realtime::Stopped;
 
 /// Number of ended owners that are remembered.
 const ENDED_OWNERS_MAX: usize = 64;

@@ -20,7 +20,7 @@ use sakiyomi_iorate::protocol::Target;
 use sakiyomi_os::process::ExitWatcher;
 
 use super::process_ref::{ProcessRef, Shared};
-use crate::per_thread::PerThread;
+use sakiyomi_realtime::PerThread;
 pub(super) use table::{DescriptorLimits, ResolvedTarget, is_within};
 use table::{RatedOwner, Table};
 

@@ -1,8 +1,8 @@
 //! The seconds of a mount, joined so that their number stays bounded however long it lasts.
 
 use sakiyomi_drive::observe::{Join, Series};
+use sakiyomi_mount::Past;
 use sakiyomi_mount::Snapshot;
-use sakiyomi_mount::live::Past;
 use sakiyomi_report::result::MountWindow;
 
 /// Windows of a mount: the changes between consecutive samples.

@@ -2,7 +2,7 @@
 
 use sakiyomi_drive::observe::Latency;
 use sakiyomi_model::{Class, Nanos};
-use sakiyomi_mount::live::Past;
+use sakiyomi_mount::Past;
 use sakiyomi_mount::{Finished, RatesSeen, Snapshot};
 use sakiyomi_report::MountResult;
 use sakiyomi_report::result::{MountClass, MountRates, MountTimes};

@@ -7,14 +7,15 @@ use std::time::Duration;
 use sakiyomi_model::{Bytes, Completion, Device, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
 use sakiyomi_regulate::{Rate, RegulatedDevice, Settings};
 
-use super::{Access, Backing, Rates, RealtimeDevice, Timeline};
+use super::{Access, Rates, RealtimeDevice, Timeline};
+use crate::backing::Backing;
 use crate::backing_pool::{self, Perform};
 
 const MS: Nanos = Nanos::MILLISECOND;
 
 fn live(depth: u32) -> RealtimeDevice {
     let timeline = Timeline::new(1.0);
-    let pool = Arc::new(backing_pool::start(8).unwrap());
+    let pool = Arc::new(backing_pool::start_pool(8).unwrap());
     let settings = Settings { depth, ..Settings::default() };
     let device = |waker| {
         let files = Backing::new(Bytes(1 << 30), timeline.clone(), pool, waker);

@@ -1,4 +1,4 @@
-//! The threads that perform the backing directory's I/O.
+//! The threads that perform backing I/O.
 
 use std::io;
 use std::sync::Arc;
@@ -7,31 +7,41 @@ use sakiyomi_io::thread_pool::{Job, JobPool};
 use sakiyomi_model::RequestId;
 
 /// Number of threads: more than the depth of a drive's queue.
-pub(crate) const BACKING_THREADS: usize = 40;
+pub const BACKING_THREADS: usize = 40;
 
 /// Maximum number of requests queued for a thread; a further one blocks its submitter.
 const QUEUE_MAX: usize = 1024;
 
-pub(crate) type BackingPool = JobPool<BackingJob>;
+/// The threads.
+pub type BackingPool = JobPool<BackingJob>;
 
 /// The backing I/O of a request.
-pub(crate) trait Perform: Send + Sync {
+pub trait Perform: Send + Sync {
     /// Performs it, once; returns whether it succeeded. With `durable`, a write must reach the medium.
     fn perform(&self, durable: bool) -> bool;
 }
 
 /// Receives the completions of I/O that a device has dispatched.
-pub(crate) trait OnPerformed: Send + Sync {
+pub trait OnPerformed: Send + Sync {
     /// Called on a thread of the pool.
     fn on_performed(&self, id: RequestId, succeeded: bool);
 }
 
 /// Backing I/O to be performed.
-pub(crate) enum BackingJob {
+pub enum BackingJob {
     /// Outside the drive's time, as soon as a thread is free.
     Immediate(Arc<dyn Perform>),
     /// Dispatched by the regulator.
-    Dispatched { request: Arc<dyn Perform>, durable: bool, id: RequestId, device: Arc<dyn OnPerformed> },
+    Dispatched {
+        /// The I/O.
+        request: Arc<dyn Perform>,
+        /// Whether a write must reach the medium.
+        durable: bool,
+        /// The request to the device.
+        id: RequestId,
+        /// The device.
+        device: Arc<dyn OnPerformed>,
+    },
 }
 
 impl Job for BackingJob {
@@ -47,10 +57,10 @@ impl Job for BackingJob {
     }
 }
 
-/// Starts a pool of `threads`.
+/// Starts a pool of `threads` threads.
 ///
 /// # Errors
 /// If they cannot be started.
-pub(crate) fn start(threads: usize) -> io::Result<BackingPool> {
+pub fn start_pool(threads: usize) -> io::Result<BackingPool> {
     JobPool::new("backing", threads, QUEUE_MAX)
 }

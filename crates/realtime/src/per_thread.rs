@@ -10,7 +10,7 @@ const VALUE_SLOTS: usize = 8;
 
 /// Values made on a thread's first access.
 #[derive(Debug)]
-pub(crate) struct PerThread<T> {
+pub struct PerThread<T> {
     values: [CacheAligned<T>; VALUE_SLOTS],
 }
 
@@ -34,12 +34,12 @@ impl<T> Default for PerThread<T> {
 
 impl<T: Default> PerThread<T> {
     /// Runs `work` on this thread's value.
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         work(self.values[place()].lock().get_or_insert_default())
     }
 
     /// Runs `work` on each existing value.
-    pub(crate) fn each(&self, mut work: impl FnMut(&mut T)) {
+    pub fn each(&self, mut work: impl FnMut(&mut T)) {
         for value in &self.values {
             if let Some(value) = value.lock().as_mut() {
                 work(value);

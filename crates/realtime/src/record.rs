@@ -1,4 +1,4 @@
-//! The trace of a mount, written continuously: it appears under its name when the mount ends.
+//! The trace of requests, written continuously: it appears under its name at the end.
 //!
 //! A thread that answers an access adds its record to a list of its own; the writing thread collects all lists a
 //! hundred times a second. Waking it for each access would cost the answering threads more than everything else.
@@ -27,16 +27,21 @@ const COLLECT_PERIOD: Duration = Duration::from_millis(10);
 /// A request, or one of its parts on the drive. Small, because it is written by the replying thread and read by
 /// another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub struct Part {
     /// Number of the request in order of arrival; gaps are requests that are never answered.
-    pub(crate) number: u64,
-    pub(crate) arrival: Nanos,
-    pub(crate) response: Nanos,
-    pub(crate) offset: Bytes,
+    pub number: u64,
+    /// Time of arrival.
+    pub arrival: Nanos,
+    /// Time from the arrival to the reply.
+    pub response: Nanos,
+    /// First byte on the drive.
+    pub offset: Bytes,
     /// `None` for a request without an extent on the drive: nothing is written, but the number is not missing.
-    pub(crate) length: Option<Bytes>,
-    pub(crate) stream: StreamId,
-    pub(crate) op: Op,
+    pub length: Option<Bytes>,
+    /// Process or connection.
+    pub stream: StreamId,
+    /// The operation.
+    pub op: Op,
 }
 
 impl Part {
@@ -49,7 +54,7 @@ impl Part {
 
 /// Records accesses in the order in which they began.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorder(Arc<Shared>);
+pub struct Recorder(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -72,29 +77,31 @@ struct State {
 enum End {
     /// The trace is complete.
     Whole,
-    /// The mount failed.
+    /// The service failed.
     Abandoned,
 }
 
 /// The writing thread. If dropped before it is finished, the trace is discarded.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub struct Recording {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<u64, TraceError>>>,
 }
 
 /// Reasons why a trace cannot be started.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
+pub enum StartError {
+    /// The file cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// The writing thread cannot be started.
     #[error(transparent)]
     Thread(#[from] io::Error),
 }
 
 impl Recorder {
     /// Records all parts of a request.
-    pub(crate) fn record(&self, parts: impl Iterator<Item = Part>) {
+    pub fn record(&self, parts: impl Iterator<Item = Part>) {
         let mut parts = Some(parts);
         let shared = &self.0;
         while !shared.over.load(Ordering::SeqCst) {
@@ -114,7 +121,10 @@ impl Recorder {
 
 impl Recording {
     /// Starts a trace at `path`, in the format given by its name.
-    pub(crate) fn start(path: &Path) -> Result<(Recorder, Recording), StartError> {
+    ///
+    /// # Errors
+    /// If the file cannot be created, or the thread cannot be started.
+    pub fn start(path: &Path) -> Result<(Recorder, Recording), StartError> {
         let writer = Writer::create(path, OutFormat::of_path(path))?;
         let shared = Arc::<Shared>::default();
         let for_thread = Arc::clone(&shared);
@@ -130,12 +140,16 @@ impl Recording {
     }
 
     /// Returns the error that has stopped the trace, if any.
-    pub(crate) fn failure(&self) -> Option<String> {
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
         self.shared.lock().failure.clone()
     }
 
     /// Moves the trace to its name, and returns its number of records.
-    pub(crate) fn finish(mut self) -> Result<u64, TraceError> {
+    ///
+    /// # Errors
+    /// If a record could not be written, or the file cannot get its name.
+    pub fn finish(mut self) -> Result<u64, TraceError> {
         self.end(End::Whole).unwrap_or(Ok(0))
     }
 

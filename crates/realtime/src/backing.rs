@@ -1,4 +1,4 @@
-//! The backing directory as a [`Device`], for a mount that regulates without an emulated drive.
+//! Backing files as a [`Device`], for a front end that regulates without an emulated drive.
 //!
 //! The device's thread calls [`Backing::submit`], which hands the request's job to the pool. A thread of the pool
 //! performs the I/O, records its completion and wakes the device's thread, which takes it in [`Backing::advance`]. So
@@ -20,7 +20,7 @@ pub(crate) type Job = Arc<dyn Perform>;
 pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
 
 /// Sector size of the backing files, the unit of their addresses in a trace.
-pub(crate) const BACKING_SECTOR: Bytes = Bytes(512);
+pub const BACKING_SECTOR: Bytes = Bytes(512);
 
 /// The device: real files, of which only the times of submission and completion are known.
 pub(crate) struct Backing {

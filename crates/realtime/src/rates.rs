@@ -19,7 +19,7 @@ const MEAN_WINDOW_IOS: u64 = 128;
 
 /// State available to a query on the device's thread: the device and the statistics of its owners. Requests carry their
 /// owner as their stream; owner 0 is the kernel and unknown threads.
-pub(crate) struct Rates<'a> {
+pub struct Rates<'a> {
     pub(super) device: &'a mut LiveDevice,
     pub(super) owners: &'a mut OwnerTable,
 }
@@ -38,17 +38,18 @@ pub(super) struct OwnerTable {
 
 /// Statistics of an owner.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OwnerStats {
+pub struct OwnerStats {
     /// I/Os completed since its first I/O, or since its rate was set.
-    pub(crate) ios: u64,
-    pub(crate) unanswered: u64,
+    pub ios: u64,
+    /// Requests in flight.
+    pub unanswered: u64,
     /// Mean time of the last [`MEAN_WINDOW_IOS`] I/Os.
-    pub(crate) mean_ns: f64,
+    pub mean_ns: f64,
     variance: f64,
     last: Nanos,
 }
 
-/// Statistics of all rates since the mount.
+/// Statistics of all rates since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Past {
     /// Number of rates set.
@@ -63,26 +64,22 @@ pub struct Past {
 
 /// The state of the device and of some of its owners.
 #[derive(Clone, Debug)]
-pub(crate) struct RatesSnapshot {
-    pub(crate) device: DeviceReport,
+pub struct RatesSnapshot {
+    /// The device.
+    pub device: DeviceReport,
     /// Busy time of the device, as the device reports it.
-    pub(crate) busy: Nanos,
-    pub(crate) past: Past,
+    pub busy: Nanos,
+    /// All rates since the start.
+    pub past: Past,
     /// Owners by number; with a report if they have a rate.
-    pub(crate) owners: Vec<(u32, OwnerStats, Option<Report>)>,
+    pub owners: Vec<(u32, OwnerStats, Option<Report>)>,
     /// Whether there are owners with higher numbers.
-    pub(crate) more: bool,
+    pub more: bool,
 }
 
 impl Rates<'_> {
     /// Sets a rate; returns whether it is best effort, because it cannot be guaranteed.
-    pub(crate) fn set(
-        &mut self,
-        now: Nanos,
-        owner: u32,
-        rate: Rate,
-        best_effort: bool,
-    ) -> Result<bool, RateError> {
+    pub fn set(&mut self, now: Nanos, owner: u32, rate: Rate, best_effort: bool) -> Result<bool, RateError> {
         if best_effort {
             self.device.set_rate_anyway(now, Owner(owner), rate)?;
         } else {
@@ -95,19 +92,19 @@ impl Rates<'_> {
     }
 
     /// Removes a rate.
-    pub(crate) fn clear(&mut self, now: Nanos, owner: u32) {
+    pub fn clear(&mut self, now: Nanos, owner: u32) {
         self.device.clear_rate(now, Owner(owner));
     }
 
     /// Removes an owner that has ended.
-    pub(crate) fn gone(&mut self, now: Nanos, owner: u32) {
+    pub fn gone(&mut self, now: Nanos, owner: u32) {
         self.device.owner_gone(now, Owner(owner));
         self.owners.by_number.remove(&owner);
     }
 
     /// Returns the state of the device and of the first `max` owners with a number higher than `after`: all, or only
     /// those with a rate.
-    pub(crate) fn snapshot(&self, now: Nanos, after: u32, all: bool, max: usize) -> RatesSnapshot {
+    pub fn snapshot(&self, now: Nanos, after: u32, all: bool, max: usize) -> RatesSnapshot {
         let regulator = self.regulator();
         let behind = self.owners.by_number.range((Bound::Excluded(after), Bound::Unbounded));
         let looked = behind.map(|(&owner, stats)| (owner, *stats, regulator.report(Owner(owner))));
@@ -191,7 +188,9 @@ impl OwnerTable {
 }
 
 impl OwnerStats {
-    pub(crate) fn cov(&self) -> f64 {
+    /// Returns the coefficient of variation of the time.
+    #[must_use]
+    pub fn cov(&self) -> f64 {
         if self.mean_ns > 0.0 { self.variance.max(0.0).sqrt() / self.mean_ns } else { 0.0 }
     }
 

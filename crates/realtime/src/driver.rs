@@ -32,7 +32,7 @@ pub trait OnCompletion: Send + Sync {
 }
 
 /// A query or change of rates, executed on the device's thread at the instant of its submission. It must not block.
-pub(crate) type RateQuery = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
+pub type RateQuery = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
 
 /// The device's thread has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,10 @@ impl RealtimeDevice {
     }
 
     /// Queries the rates, after everything that arrived before. Without a regulator the query is dropped.
-    pub(crate) fn ask(&self, question: RateQuery) -> Result<(), Stopped> {
+    ///
+    /// # Errors
+    /// [`Stopped`]; the query is then dropped.
+    pub fn ask(&self, question: RateQuery) -> Result<(), Stopped> {
         self.enter(|timeline| {
             let at = timeline.now();
             (at, Arrived::Question { at, question })

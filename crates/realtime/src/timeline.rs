@@ -29,7 +29,7 @@ impl Timeline {
     }
 
     /// Returns the device's time at an instant; begins it then if it has not begun.
-    pub(crate) fn begin_at(&self, now: Instant) -> Nanos {
+    pub fn begin_at(&self, now: Instant) -> Nanos {
         self.since(*self.origin.get_or_init(|| now), now)
     }
 
@@ -40,7 +40,7 @@ impl Timeline {
     }
 
     /// Returns the device's time at an instant; 0 if it has not begun.
-    pub(crate) fn at(&self, now: Instant) -> Nanos {
+    pub fn at(&self, now: Instant) -> Nanos {
         self.origin.get().map_or(Nanos::ZERO, |&origin| self.since(origin, now))
     }
 

@@ -1,4 +1,4 @@
-//! Statistics of a mount: counts, response times, lateness; and the trace, if there is one.
+//! Statistics of requests: counts, response times, lateness; and the trace, if there is one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,11 +11,13 @@ use crate::request::IoRequest;
 
 /// A completed request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Completed<'a> {
-    pub(crate) request: &'a IoRequest,
+pub struct Completed<'a> {
+    /// The request.
+    pub request: &'a IoRequest,
     /// The drive's completions in order of time; empty without a drive.
-    pub(crate) completions: &'a [Completion],
-    pub(crate) answered: Nanos,
+    pub completions: &'a [Completion],
+    /// Time of the reply.
+    pub answered: Nanos,
 }
 
 impl Completed<'_> {
@@ -25,7 +27,7 @@ impl Completed<'_> {
     }
 }
 
-/// Counts since the mount; all times are those of the drive.
+/// Counts since the start; all times are those of the drive.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Completed accesses.
@@ -109,7 +111,7 @@ impl Counted {
 
 /// Collects statistics of all accesses.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     /// Number of the next access in the trace.
     next: AtomicU64,
     counted: PerThread<Counted>,
@@ -118,27 +120,30 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(sector: Bytes, recorder: Option<Recorder>) -> Watch {
+    /// Makes a collection for a drive with sectors of `sector` bytes, which are the addresses in the trace.
+    #[must_use]
+    pub fn new(sector: Bytes, recorder: Option<Recorder>) -> Watch {
         Watch { next: AtomicU64::new(0), counted: PerThread::default(), sector, recorder }
     }
 
     /// Returns the number of a request that has arrived, if a trace is recorded.
-    pub(crate) fn number(&self) -> u64 {
+    #[must_use]
+    pub fn number(&self) -> u64 {
         if self.is_recording() { self.next.fetch_add(1, Ordering::Relaxed) } else { 0 }
     }
 
     /// Counts a request as in flight.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.counted.with(|counted| counted.begun += 1);
     }
 
     /// Counts a request that was answered at once, without being in flight.
-    pub(crate) fn end_at_once(&self, completed: &Completed<'_>) {
+    pub fn end_at_once(&self, completed: &Completed<'_>) {
         self.end_with(completed, 1);
     }
 
     /// Counts the reply to a request that was in flight.
-    pub(crate) fn end(&self, completed: &Completed<'_>) {
+    pub fn end(&self, completed: &Completed<'_>) {
         self.end_with(completed, 0);
     }
 
@@ -179,11 +184,15 @@ impl Watch {
         }
     }
 
-    pub(crate) fn is_recording(&self) -> bool {
+    /// Returns whether there is a trace.
+    #[must_use]
+    pub fn is_recording(&self) -> bool {
         self.recorder.is_some()
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    /// Returns the counts of all threads until now.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
         let mut all = Counted::default();
         self.counted.each(|counted| all.merge(counted));
         // An access may begin on a thread after its counts were read, and end on another one before: it is counted the

@@ -7,32 +7,34 @@ use sakiyomi_model::{Completion, Outcome};
 use smallvec::SmallVec;
 
 use crate::backing_pool::Perform;
-use crate::live::{OnCompletion, Timeline};
 use crate::request::IoRequest;
 use crate::watch::{Completed, Watch};
+use crate::{OnCompletion, Timeline};
 
 /// The backing file's side of a request, with the reply.
-pub(crate) trait BackingIo: Send + 'static {
-    /// Performs the I/O. With `durable`, written data must be on the medium at return, although the kernel has not
+pub trait BackingIo: Send + 'static {
+    /// Performs the I/O. With `durable`, written data must be on the medium at return, although the client has not
     /// requested that.
     fn perform(&mut self, durable: bool) -> io::Result<()>;
 
-    /// Replies to the kernel.
+    /// Replies to the client.
     fn reply(self, result: io::Result<()>);
 }
 
-/// Statistics and trace of a mount's requests.
+/// Statistics and trace of all requests.
 #[derive(Debug)]
-pub(crate) struct Accounting {
-    pub(crate) watch: Watch,
-    pub(crate) timeline: Timeline,
+pub struct Accounting {
+    /// The statistics.
+    pub watch: Watch,
+    /// The clock.
+    pub timeline: Timeline,
     /// Whether the device is an emulated drive rather than the backing files.
-    pub(crate) emulated: bool,
+    pub emulated: bool,
 }
 
 impl Accounting {
     /// Records a request answered now, on the kernel's request thread.
-    pub(crate) fn end_at_once(&self, request: &IoRequest) {
+    pub fn end_at_once(&self, request: &IoRequest) {
         self.watch.end_at_once(&Completed { request, completions: &[], answered: self.timeline.now() });
     }
 
@@ -44,7 +46,7 @@ impl Accounting {
 
 /// A request of which at least one side is pending; the thread that completes the last side replies.
 #[derive(Debug)]
-pub(crate) struct InFlight<B> {
+pub struct InFlight<B> {
     request: IoRequest,
     accounting: Arc<Accounting>,
     sides: Mutex<Sides<B>>,
@@ -61,7 +63,7 @@ struct Sides<B> {
 
 impl<B: BackingIo> InFlight<B> {
     /// Starts a request; `backing` is the result of the backing I/O if it has already been performed.
-    pub(crate) fn start(
+    pub fn start(
         accounting: &Arc<Accounting>,
         request: IoRequest,
         io: B,
@@ -73,7 +75,7 @@ impl<B: BackingIo> InFlight<B> {
     }
 
     /// Completes the device's side of a request without a device.
-    pub(crate) fn complete_without_device(&self) {
+    pub fn complete_without_device(&self) {
         self.end_side(|sides| sides.device = Some(SmallVec::new()));
     }
 

@@ -1,0 +1,463 @@
+//! A connection: its negotiation, its threads, and its requests.
+//!
+//! One thread at a time receives. It starts the request on the device, lets another thread receive, and performs the I/O
+//! on the content itself; the thread that completes the last of the two replies (`InFlight`). Threads are started when
+//! all others are busy.
+
+use std::io::{self, BufReader, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use sakiyomi_io::buffer::{Account, class_size};
+use sakiyomi_model::{Extent, Lba, Op, Sectors};
+use sakiyomi_os::socket::{Wait, send};
+use sakiyomi_realtime::{BackingIo, Extents, Issuer, Perform};
+
+use crate::address::Stream;
+use crate::outbound::{Body, Outbound, Reply, may_wait};
+use crate::protocol::{
+    Agreement, Command, Errno, HEADER_BYTES, Header, Negotiation, Refusal, Request, Step, block_status_reply,
+    data_reply, error_reply, greeting, simple_reply,
+};
+use crate::quota::{Permit, Quota};
+use crate::server::Shared;
+
+/// Threads of a connection: requests to the content that are performed at the same time. Disks reorder up to 32, which
+/// several connections reach; a fast device is busy with these.
+const THREADS_MAX: usize = 16;
+
+/// Time for which a client may be silent while it negotiates.
+const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Bytes that are received at a time, as far as they are there: the headers of many small requests.
+const RECEIVE_BYTES: usize = 16 << 10;
+
+/// Reads up to this size are replied to by the receiving thread if the page cache has them: it takes less time than
+/// waking another thread to receive.
+const INLINE_READ_MAX_BYTES: u32 = 64 << 10;
+
+/// Parts in a reply to a question for the block status; the client asks again after them.
+const STATUS_PARTS_MAX: usize = 1024;
+
+/// Largest request to the device, as those of the kernel to disks; larger ones are several.
+const DEVICE_REQUEST_MAX_BYTES: u64 = 1 << 20;
+
+/// Serves a client until it leaves, or until the server ends.
+pub(crate) fn serve(server: &Arc<Shared>, socket: &Arc<Stream>, number: u32) {
+    // A client that fails to negotiate is not told more than the protocol has.
+    let Ok(Some((agreement, issuer))) = negotiate(server, socket, number) else { return };
+    if let Ok(account) = server.account() {
+        serve_requests(server, socket, (agreement, issuer), account);
+    }
+    server.leave(issuer);
+}
+
+/// Serves a client after the negotiation.
+fn serve_requests(
+    server: &Arc<Shared>,
+    socket: &Arc<Stream>,
+    (agreement, issuer): (Agreement, Issuer),
+    account: Account,
+) {
+    let connection = Arc::new(Connection {
+        server: Arc::clone(server),
+        agreement,
+        issuer,
+        inbound: Mutex::new(Inbound {
+            socket: BufReader::with_capacity(RECEIVE_BYTES, Socket(Arc::clone(socket))),
+            is_over: false,
+        }),
+        outbound: Outbound::new(Arc::clone(socket)),
+        quota: Quota::new(server.account_bytes()),
+        account,
+        free_threads: AtomicUsize::new(1),
+        threads: Mutex::default(),
+    });
+    let writer = Arc::clone(&connection);
+    let writer = thread::Builder::new().name("nbd-writer".to_owned()).spawn(move || writer.outbound.run());
+    if let Ok(writer) = writer {
+        connection.receive();
+        connection.end(writer);
+    }
+}
+
+/// Negotiates; returns what was agreed, and the stream and owner of the connection. `None` if the client has left.
+fn negotiate(server: &Shared, socket: &Stream, number: u32) -> io::Result<Option<(Agreement, Issuer)>> {
+    socket.set_timeout(Some(NEGOTIATION_TIMEOUT))?;
+    send_all(socket, &greeting())?;
+    let mut negotiation = Negotiation::new();
+    let (mut bytes, mut reply) = (Vec::new(), Vec::new());
+    loop {
+        bytes.resize(negotiation.wants(), 0);
+        Read::read_exact(&mut &*socket, &mut bytes)?;
+        reply.clear();
+        let mut step = negotiation.take(&bytes, server.exports(), &mut reply);
+        if let Step::Chosen(agreement) = step {
+            match server.enter(agreement.export, number) {
+                Ok(issuer) => {
+                    negotiation.accept(server.exports(), &mut reply);
+                    let replied = send_all(socket, &reply).and_then(|()| socket.set_timeout(None));
+                    if replied.is_err() {
+                        server.leave(issuer);
+                    }
+                    return replied.map(|()| Some((agreement, issuer)));
+                }
+                Err(why) => step = negotiation.refuse(&why, &mut reply),
+            }
+        }
+        send_all(socket, &reply)?;
+        if step == Step::End {
+            return Ok(None);
+        }
+    }
+}
+
+fn send_all(socket: &Stream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let sent = send(socket, &[io::IoSlice::new(bytes)], Wait::Allowed)?;
+        bytes = &bytes[sent..];
+    }
+    Ok(())
+}
+
+/// A socket that a `BufReader` can own.
+#[derive(Debug)]
+struct Socket(Arc<Stream>);
+
+impl Read for Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(bytes)
+    }
+}
+
+/// What one thread at a time receives from.
+#[derive(Debug)]
+struct Inbound {
+    socket: BufReader<Socket>,
+    /// The client has left, or what it sends cannot be understood.
+    is_over: bool,
+}
+
+impl Inbound {
+    /// Receives a header; `None` at the end.
+    fn header(&mut self) -> Option<Header> {
+        let mut bytes = [0; HEADER_BYTES];
+        self.socket.read_exact(&mut bytes).ok()?;
+        Header::decode(&bytes)
+    }
+
+    /// Passes over data.
+    fn skip(&mut self, bytes: u32) -> io::Result<()> {
+        let skipped = io::copy(&mut self.socket.by_ref().take(bytes.into()), &mut io::sink())?;
+        if skipped == u64::from(bytes) { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    server: Arc<Shared>,
+    agreement: Agreement,
+    issuer: Issuer,
+    inbound: Mutex<Inbound>,
+    outbound: Outbound,
+    quota: Arc<Quota>,
+    account: Account,
+    /// Threads that receive, or wait to receive.
+    free_threads: AtomicUsize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Connection {
+    /// Receives requests and performs their I/O, until the connection is over.
+    fn receive(self: &Arc<Connection>) {
+        may_wait();
+        loop {
+            let mut inbound = self.inbound.lock().unwrap_or_else(PoisonError::into_inner);
+            let io = loop {
+                if inbound.is_over {
+                    return;
+                }
+                match self.next(&mut inbound) {
+                    Ok(None) => {}
+                    Ok(Some(io)) => break io,
+                    Err(_) => inbound.is_over = true,
+                }
+            };
+            drop(inbound);
+            if self.free_threads.fetch_sub(1, Ordering::Relaxed) == 1 {
+                self.start_thread();
+            }
+            io.perform(false);
+            self.free_threads.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Starts a further thread, unless there are enough; without one, this thread receives again after its I/O.
+    fn start_thread(self: &Arc<Connection>) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.len() + 1 >= THREADS_MAX {
+            return;
+        }
+        let connection = Arc::clone(self);
+        let started = thread::Builder::new().name("nbd".to_owned()).spawn(move || connection.receive());
+        if let Ok(thread) = started {
+            self.free_threads.fetch_add(1, Ordering::Relaxed);
+            threads.push(thread);
+        }
+    }
+
+    /// Receives a request. Returns its I/O if this thread is to perform it; an error at the end of the connection.
+    fn next(self: &Arc<Connection>, inbound: &mut Inbound) -> io::Result<Option<Arc<dyn Perform>>> {
+        let header = inbound.header().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let received = Instant::now();
+        let checked = header.check(&self.server.exports()[self.agreement.export], self.agreement);
+        let checked = match checked {
+            Ok(request) if request.command == Command::Disconnect => {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            Ok(_) if self.server.is_stopping() => Err(header.refused(Errno::Shutdown, self.agreement)),
+            checked => checked,
+        };
+        match checked {
+            Ok(request) => self.begin(inbound, request, received),
+            Err(refusal) => {
+                inbound.skip(refusal.skip)?;
+                self.refuse(&refusal);
+                Ok(None)
+            }
+        }
+    }
+
+    fn refuse(&self, refusal: &Refusal) {
+        self.server.count_refused();
+        let head = error_reply(refusal.cookie, refusal.structured, refusal.error);
+        self.outbound.send(Reply { head, body: Body::None, permit: self.quota.acquire(0) });
+    }
+
+    /// Starts a valid request.
+    fn begin(
+        self: &Arc<Connection>,
+        inbound: &mut Inbound,
+        request: Request,
+        received: Instant,
+    ) -> io::Result<Option<Arc<dyn Perform>>> {
+        let (volume, length) = (self.server.volume(), request.length as usize);
+        let capacity = match request.command {
+            Command::Read => volume.read_capacity(length),
+            Command::Write => length,
+            _ => 0,
+        };
+        let permit = self.quota.acquire(if capacity == 0 { 0 } else { class_size(capacity) });
+        let mut work = Work::new(Arc::clone(self), request, permit);
+        if capacity > 0 {
+            work.body = match self.account.take(capacity) {
+                Ok(Ok(buffer)) => Body::Buffer(buffer, 0),
+                // The quota has room for it, so the machine has no memory.
+                _ => {
+                    inbound.skip(if request.command == Command::Write { request.length } else { 0 })?;
+                    self.server.count_refused();
+                    work.answer(Some(Errno::NoMem));
+                    return Ok(None);
+                }
+            };
+        }
+        // A write arrives with its data.
+        let mut arrival = received;
+        if let (Command::Write, Body::Buffer(buffer, _)) = (request.command, &mut work.body) {
+            let received = inbound.socket.read_exact(&mut buffer.space()[..length]);
+            if let Err(error) = received {
+                work.abandon();
+                return Err(error);
+            }
+            buffer.set_len(length);
+            arrival = Instant::now();
+        }
+        Ok(self.dispatch(work, arrival))
+    }
+
+    /// Sends a request to the device, if it concerns it; returns the I/O that this thread is to perform.
+    fn dispatch(&self, mut work: Work, arrival: Instant) -> Option<Arc<dyn Perform>> {
+        let (request, dispatcher) = (work.request, self.server.dispatcher());
+        let is_nothing = request.length == 0 && request.command != Command::Flush;
+        let Some(op) = op(request.command).filter(|_| !is_nothing) else {
+            // Questions take no time of the device, nor do transfers of nothing.
+            let result = work.perform(false);
+            work.reply(result);
+            return None;
+        };
+        if matches!(request.command, Command::WriteZeroes { only_fast: true, .. }) && dispatcher.has_drive() {
+            // A drive writes zeros as it writes all else.
+            self.server.count_refused();
+            work.answer(Some(Errno::NotSup));
+            return None;
+        }
+        let mut access = dispatcher.arrive(self.issuer, op, arrival);
+        access.fua = request.fua;
+        access.extents = self.extents(&request);
+        access.bytes = dispatcher.bytes(&access.extents, request.length.into());
+        if !dispatcher.has_device()
+            && request.command == Command::Read
+            && request.length <= INLINE_READ_MAX_BYTES
+            && let Body::Buffer(buffer, _) = &mut work.body
+            && self
+                .server
+                .volume()
+                .read_cached(request.offset, &mut buffer.space()[..request.length as usize])
+        {
+            buffer.set_len(request.length as usize);
+            dispatcher.answered(&access);
+            work.answer(None);
+            return None;
+        }
+        dispatcher.begin(access, work).map(|in_flight| in_flight as Arc<dyn Perform>)
+    }
+
+    /// Returns the extents of a request on the device, of which each sector is whole.
+    fn extents(&self, request: &Request) -> Extents {
+        let sector = self.server.dispatcher().sector().0;
+        let (start, end) =
+            (request.offset / sector, (request.offset + u64::from(request.length)).div_ceil(sector));
+        let piece = (DEVICE_REQUEST_MAX_BYTES / sector).max(1);
+        if start >= end {
+            return [Extent::new(Lba(0), Sectors(0))].into_iter().collect();
+        }
+        (start..end)
+            .step_by(piece as usize)
+            .map(|at| Extent::new(Lba(at), Sectors(piece.min(end - at))))
+            .collect()
+    }
+
+    /// Ends the connection after all requests have been answered.
+    fn end(&self, writer: JoinHandle<()>) {
+        loop {
+            let thread = self.threads.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(thread) = thread else { break };
+            // A panic has already been reported.
+            let _ = thread.join();
+        }
+        self.quota.wait_until_unused();
+        self.outbound.close();
+        let _ = writer.join();
+    }
+}
+
+/// Returns the operation of a command on the device; `None` for a command that takes no time of it.
+fn op(command: Command) -> Option<Op> {
+    match command {
+        // The device reads ahead into its own cache.
+        Command::Read | Command::Cache => Some(Op::Read),
+        Command::Write | Command::WriteZeroes { .. } => Some(Op::Write),
+        Command::Flush => Some(Op::Flush),
+        Command::Trim => Some(Op::Discard),
+        Command::BlockStatus { .. } | Command::Disconnect => None,
+    }
+}
+
+/// The I/O of a request on the content, with its reply. If it is dropped, the reply is an error: the device has stopped.
+#[derive(Debug)]
+struct Work {
+    connection: Arc<Connection>,
+    request: Request,
+    body: Body,
+    /// `None` after the reply.
+    permit: Option<Permit>,
+    /// Parts of the block status.
+    parts: Vec<(u32, bool)>,
+}
+
+impl Work {
+    fn new(connection: Arc<Connection>, request: Request, permit: Permit) -> Work {
+        Work { connection, request, body: Body::None, permit: Some(permit), parts: Vec::new() }
+    }
+
+    /// Replies, once.
+    fn answer(&mut self, error: Option<Errno>) {
+        let Some(permit) = self.permit.take() else { return };
+        let Request { command, cookie, .. } = self.request;
+        let structured = self.connection.agreement.structured;
+        let mut body = std::mem::replace(&mut self.body, Body::None);
+        let head = match (error, command) {
+            (Some(error), Command::Read | Command::BlockStatus { .. }) => {
+                error_reply(cookie, structured, error)
+            }
+            (None, Command::Read) => data_reply(&self.request, structured),
+            (None, Command::BlockStatus { .. }) => {
+                let (head, data) = block_status_reply(cookie, &self.parts);
+                body = Body::Bytes(data);
+                head
+            }
+            (error, _) => simple_reply(cookie, error),
+        };
+        if error.is_some() || matches!(command, Command::Write) {
+            body = Body::None;
+        }
+        self.connection.outbound.send(Reply { head, body, permit });
+    }
+
+    /// Drops it without a reply, because the connection is over.
+    fn abandon(&mut self) {
+        self.permit = None;
+    }
+
+    /// Collects the parts of the range that are data or holes.
+    fn block_status(&mut self, one: bool) -> io::Result<()> {
+        let Request { offset, length, .. } = self.request;
+        let (mut at, end) = (offset, offset + u64::from(length));
+        while at < end && self.parts.len() < if one { 1 } else { STATUS_PARTS_MAX } {
+            let (to, is_data) = self.connection.server.volume().extent_at(at)?;
+            let to = to.clamp(at + 1, end);
+            self.parts.push(((to - at) as u32, is_data));
+            at = to;
+        }
+        Ok(())
+    }
+}
+
+impl BackingIo for Work {
+    fn perform(&mut self, durable: bool) -> io::Result<()> {
+        let Request { command, offset, length, fua, .. } = self.request;
+        let server = Arc::clone(&self.connection.server);
+        let volume = server.volume();
+        match (command, &mut self.body) {
+            (Command::Read, Body::Buffer(buffer, first)) => {
+                *first = volume.read(offset, length as usize, buffer)?;
+                return Ok(());
+            }
+            (Command::Write, Body::Buffer(buffer, _)) => volume.write(offset, buffer)?,
+            (Command::WriteZeroes { may_punch, only_fast }, _) => {
+                volume.zero(offset, length.into(), may_punch, only_fast)?;
+            }
+            (Command::Trim, _) => volume.discard(offset, length.into())?,
+            (Command::Flush, _) => return server.sync(),
+            (Command::BlockStatus { one }, _) => return self.block_status(one),
+            // Reads and writes of nothing; hints.
+            _ => return Ok(()),
+        }
+        if fua || durable { server.sync() } else { Ok(()) }
+    }
+
+    fn reply(mut self, result: io::Result<()>) {
+        self.answer(result.err().map(|error| errno(&error)));
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.answer(Some(if self.connection.server.is_stopping() { Errno::Shutdown } else { Errno::Io }));
+    }
+}
+
+/// Returns the protocol's number of an error.
+fn errno(error: &io::Error) -> Errno {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Errno::Perm,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Errno::NoSpc
+        }
+        io::ErrorKind::OutOfMemory => Errno::NoMem,
+        io::ErrorKind::Unsupported => Errno::NotSup,
+        _ => Errno::Io,
+    }
+}

@@ -1,0 +1,58 @@
+//! A device in real time: requests are submitted when they arrive, and answered at the times that the model computes.
+//!
+//! ```text
+//! front end ──► Dispatcher ──┬─► RealtimeDevice ──► RegulatedDevice ──► Device      says when
+//!    ▲                       └─► backing I/O, on threads                            holds what
+//!    └────────── InFlight ◄─────────┘ both sides have completed
+//! ```
+//!
+//! The front ends are file systems (`sakiyomi-mount`) and block devices (`sakiyomi-nbd`). A request has two concurrent
+//! sides, the device and the backing file; the thread that completes the last one replies.
+//!
+//! The model has its own time line. After a late wake-up, events are processed with the times at which they were due,
+//! and requests that wait for room in the device's queue enter it at the time at which there was room. [`Schedule`]
+//! does this without a clock; a property test compares it with the replay in virtual time. [`RealtimeDevice`] is the
+//! thread that sleeps. Time begins with the first access, so that a replayed trace finds the platters in the same
+//! position.
+//!
+//! | part | file |
+//! |---|---|
+//! | the device and the host's queue, without a clock (pure) | `schedule.rs` |
+//! | the device's thread | `driver.rs` |
+//! | the device's clock | `timeline.rs` |
+//! | owners of requests, their rates and statistics (pure) | `rates.rs` |
+//! | real files as a device that a regulator controls | `backing.rs`, `backing_pool.rs` |
+//! | storage to emulate | `emulated.rs` |
+//! | a request, its two sides, and where they go | `request.rs`, `in_flight.rs`, `dispatch.rs` |
+//! | counts, times, and the trace | `watch.rs`, `record.rs`, `per_thread.rs` |
+
+mod backing;
+mod backing_pool;
+mod dispatch;
+mod driver;
+mod emulated;
+mod in_flight;
+mod per_thread;
+mod rates;
+mod record;
+mod request;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod watch;
+
+pub use backing::BACKING_SECTOR;
+pub use backing_pool::{BACKING_THREADS, BackingJob, BackingPool, OnPerformed, Perform, start_pool};
+pub use dispatch::Dispatcher;
+pub use driver::{Access, Extents, OnCompletion, RateQuery, RealtimeDevice, Stopped};
+pub use emulated::{EmulatedStorage, Regulate, serve_promptly, start_backing, start_emulated};
+pub use in_flight::{Accounting, BackingIo, InFlight};
+pub use per_thread::PerThread;
+pub use rates::{LiveDevice, OwnerStats, Past, Rates, RatesSnapshot};
+pub use record::{Recorder, Recording, StartError};
+pub use request::{IoRequest, Issuer};
+pub use sakiyomi_regulate::Policy;
+pub use schedule::Schedule;
+pub use timeline::Timeline;
+pub use watch::{Completed, Totals, Watch};
