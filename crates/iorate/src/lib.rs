@@ -18,7 +18,7 @@
 //! set_iorate(own, "/mnt/disk", 20)?;
 //! let control = Control::open("/mnt/disk")?;
 //! let rate = Rate::EveryNs(40_000_000);
-//! control.set(&Set { target: Target::Tree { pid: own }, rate, best_effort: true })?;
+//! control.set(&Set { target: Target::Tree { pid: own }, rate, best_effort: true, back_to_back: false })?;
 //! for owner in control.view(false)?.owners {
 //!     println!("{}: {:?}", owner.target, owner.accuracy_ratio);
 //! }
@@ -47,5 +47,5 @@ pub fn set_iorate(pid: u32, dev_path: impl AsRef<Path>, req_iorate: u32) -> Resu
     if req_iorate == 0 {
         return control.clear(&target);
     }
-    control.set(&Set { target, rate: Rate::Percent(req_iorate), best_effort: false }).map(drop)
+    control.set(&Set::new(target, Rate::Percent(req_iorate))).map(drop)
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Version of this protocol. A mount answers others with [`Refusal::Version`].
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,17 @@ pub struct Set {
     pub rate: Rate,
     /// Whether to accept the rate even if it cannot be guaranteed.
     pub best_effort: bool,
+    /// Whether each I/O follows at once after the reply to the last one, so that a larger rate can be kept.
+    #[serde(default)]
+    pub back_to_back: bool,
+}
+
+impl Set {
+    /// Makes a guaranteed rate for I/Os that may arrive at any moment.
+    #[must_use]
+    pub fn new(target: Target, rate: Rate) -> Set {
+        Set { target, rate, best_effort: false, back_to_back: false }
+    }
 }
 
 /// The processes whose I/O shares one rate.
@@ -195,7 +206,7 @@ pub struct View {
 pub struct DeviceView {
     /// Its name.
     pub name: String,
-    /// Policy: `deadline` or `thesis`.
+    /// Policy: `profile`, `deadline` or `thesis`.
     pub policy: String,
     /// Measured service time of one I/O, in nanoseconds.
     pub service_ns: u64,
@@ -287,8 +298,12 @@ mod tests {
 
     #[test]
     fn what_is_said_arrives() {
-        let every =
-            Set { target: Target::Tree { pid: 7 }, rate: Rate::EveryNs(40_000_000), best_effort: true };
+        let every = Set {
+            target: Target::Tree { pid: 7 },
+            rate: Rate::EveryNs(40_000_000),
+            best_effort: true,
+            back_to_back: false,
+        };
         let group = Target::Group { path: "/batch".to_owned() };
         for call in [Call::Set(every), Call::Clear(group), Call::Look { after: 9, all: true }] {
             let message = Message { version: PROTOCOL_VERSION, asker: 1, call };

@@ -30,7 +30,7 @@ use sakiyomi_iorate::protocol::{self, Bypass, Call, DeviceView, Owner, Refusal, 
 use sakiyomi_model::{Nanos, StreamId};
 use sakiyomi_os::block_device::Disk;
 use sakiyomi_realtime::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
-use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report};
+use sakiyomi_regulate::{Arrivals, Percent, Policy, Rate, RateError, Report, Requested};
 
 use crate::frontend::Frontend;
 use crate::fs::direct::Issued;
@@ -160,7 +160,7 @@ impl Regulation {
     }
 
     fn set(&self, set: Set, user: u32) -> Result<Result<Reply, Refusal>, Stopped> {
-        let Set { target, rate, best_effort } = set;
+        let Set { target, rate, best_effort, back_to_back } = set;
         let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let prepared = rate_of(rate).and_then(|rate| Ok((rate, self.held_for(&target, user)?)));
         let (rate, held) = match prepared {
@@ -171,7 +171,9 @@ impl Regulation {
             return Ok(Err(Refusal::TooMany { most: self.limits.awaited }));
         }
         let number = self.owners.number(&held);
-        let given = self.ask(move |rates, now| rates.set(now, number, rate, best_effort))?;
+        let arrivals = if back_to_back { Arrivals::BackToBack } else { Arrivals::Any };
+        let requested = Requested { rate, arrivals };
+        let given = self.ask(move |rates, now| rates.set(now, number, requested, best_effort))?;
         let best_effort = match given {
             Ok(best_effort) => best_effort,
             Err(error) => return Ok(Err(no_room(error))),
@@ -356,7 +358,9 @@ fn rate_of(rate: protocol::Rate) -> Result<Rate, Refusal> {
 fn no_room(error: RateError) -> Refusal {
     let words = error.to_string();
     let best = match error {
-        RateError::NoRoom { best, .. } | RateError::TooFast { best, .. } => best,
+        RateError::NoRoom { best, .. } | RateError::TooFast { best, .. } | RateError::Late { best, .. } => {
+            best
+        }
         RateError::Unregulated => None,
     };
     let (best_percent, best_every_ns) = match best {
@@ -371,5 +375,6 @@ fn describe(policy: Policy) -> &'static str {
     match policy {
         Policy::Thesis => "thesis",
         Policy::Deadline => "deadline",
+        Policy::Profile => "profile",
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::{DriveSpec, SpecError};
 use sakiyomi_model::{Bytes, Device, Nanos};
-use sakiyomi_regulate::{Policy, RegulatedDevice, Serves, Settings};
+use sakiyomi_regulate::{Policy, RegulatedDevice, Serves, Settings, measure};
 
 use crate::backing::Backing;
 use crate::{BackingPool, RealtimeDevice, Timeline};
@@ -15,6 +15,9 @@ use crate::{BackingPool, RealtimeDevice, Timeline};
 /// Time from a program to this process and back: that of a read from a device without delay (16 us by
 /// `bench/regulate.py`) plus a context switch. It matters on fast devices such as flash.
 const REQUEST_PATH_TIME: Nanos = Nanos(25_000);
+
+/// Seed of the random times of the storage on which its profile is measured.
+const PROFILE_SEED: u64 = 1;
 
 /// Nice value of the threads that serve an emulated drive. With [`SERVING_TIME_SLICE`], the p99 of lateness on a
 /// machine with two busy cores fell from 3 ms to 1.2 ms.
@@ -72,6 +75,17 @@ pub struct Regulate {
 }
 
 impl Regulate {
+    /// Returns the policy that regulates `storage`, or real files: the profile is measured on a model of a disk, for
+    /// which requests wait in turn.
+    #[must_use]
+    pub fn policy_on(&self, storage: Option<&EmulatedStorage>) -> Policy {
+        let has_profile = storage.is_some_and(|storage| storage.serves() == Serves::OneByOne);
+        match self.policy {
+            Policy::Profile if !has_profile || self.service.is_some() => Policy::Deadline,
+            policy => policy,
+        }
+    }
+
     /// Returns the settings of the regulator.
     fn settings(&self) -> Settings {
         Settings { service: self.service, ..self.policy.settings() }
@@ -99,6 +113,10 @@ pub fn start_emulated(
     timeline: &Timeline,
 ) -> io::Result<RealtimeDevice> {
     let device = match regulate {
+        Some(how) if how.policy_on(Some(storage)) == Policy::Profile => {
+            let mut model = storage.device(PROFILE_SEED).map_err(io::Error::other)?;
+            RegulatedDevice::with_profile(device, how.settings(), Arc::new(measure(&mut model)), 0.0)
+        }
         Some(how) => RegulatedDevice::new(device, Settings { serves: storage.serves(), ..how.settings() }),
         None => RegulatedDevice::unregulated(device),
     };

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use sakiyomi_model::{Completion, Device, Nanos, Outcome, Request};
-use sakiyomi_regulate::{DeviceReport, Owner, Rate, RateError, RegulatedDevice, Regulator, Report, Timing};
+use sakiyomi_regulate::{
+    DeviceReport, Owner, RateError, RegulatedDevice, Regulator, Report, Requested, Timing,
+};
 
 /// A device of any kind, regulated or not.
 pub type LiveDevice = RegulatedDevice<Box<dyn Device + Send>>;
@@ -79,7 +81,14 @@ pub struct RatesSnapshot {
 
 impl Rates<'_> {
     /// Sets a rate; returns whether it is best effort, because it cannot be guaranteed.
-    pub fn set(&mut self, now: Nanos, owner: u32, rate: Rate, best_effort: bool) -> Result<bool, RateError> {
+    pub fn set(
+        &mut self,
+        now: Nanos,
+        owner: u32,
+        rate: impl Into<Requested>,
+        best_effort: bool,
+    ) -> Result<bool, RateError> {
+        let rate = rate.into();
         if best_effort {
             self.device.set_rate_anyway(now, Owner(owner), rate)?;
         } else {

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use sakiyomi_model::{
-    Bytes, Completion, Detail, Device, Extent, Full, Lba, Nanos, Op, Outcome, Request, RequestId, Sectors, StreamId,
+    Bytes, Completion, Detail, Device, Extent, Full, Lba, Nanos, Op, Outcome, Request, RequestId, Sectors,
+    StreamId,
 };
 
-use crate::rate::Owner;
 use crate::profile::Profile;
+use crate::rate::Owner;
 use crate::regulator::{Action, ArrivingRequest, RateError, Regulator, Requested};
 use crate::settings::Settings;
 
@@ -70,8 +71,7 @@ impl Unanswered {
     fn part(&self, part: Range<u64>, sector: Bytes) -> Request {
         let Extent { start, .. } = self.request.extent;
         let sectors = |bytes: u64| bytes / sector.0;
-        let extent =
-            Extent::new(Lba(start.0 + sectors(part.start)), Sectors(sectors(part.end - part.start)));
+        let extent = Extent::new(Lba(start.0 + sectors(part.start)), Sectors(sectors(part.end - part.start)));
         Request { extent, ..self.request }
     }
 

@@ -222,8 +222,7 @@ mod tests {
         fn random(&self, size: Bytes) -> Moments {
             let seek = self.longest - self.shortest;
             let transfer = size.0 as f64 / 1024.0 / self.rate;
-            let mean =
-                self.shortest + seek * 8.0 / 15.0 + self.revolution / 2.0 + self.overhead + transfer;
+            let mean = self.shortest + seek * 8.0 / 15.0 + self.revolution / 2.0 + self.overhead + transfer;
             let variance = seek * seek * (1.0 / 3.0 - 64.0 / 225.0) + self.revolution.powi(2) / 12.0;
             Moments { mean: mean * 1e6, variance: variance * 1e12 }
         }

@@ -57,7 +57,8 @@ impl Profile {
             return self.at_distance(op, 0.0, size);
         }
         let [_, _, smaller, larger] = &self.reads;
-        let per_byte = (larger.mean - smaller.mean).max(0.0) / (PROFILE_SIZES[3].0 - PROFILE_SIZES[2].0) as f64;
+        let per_byte =
+            (larger.mean - smaller.mean).max(0.0) / (PROFILE_SIZES[3].0 - PROFILE_SIZES[2].0) as f64;
         let beyond = size.0 as f64 - PROFILE_SIZES[1].0 as f64;
         Moments {
             mean: (self.continuing.mean + per_byte * beyond).max(0.0),

@@ -7,9 +7,13 @@ use sakiyomi_model::Nanos;
 pub enum Policy {
     /// The policy of the thesis: an allowance from the formula, lowered when the accuracy is bad.
     Thesis,
-    /// Deadline admission: a request is not admitted if it would make a regulated one late.
+    /// Deadline admission: a request is not admitted if it would make a regulated one late, by service times that are
+    /// measured during operation.
     #[default]
     Deadline,
+    /// Deadline admission by the profile of the device, which the regulator is given
+    /// ([`Regulator::with_profile`](crate::Regulator::with_profile)); without one, as `Deadline`.
+    Profile,
 }
 
 /// All settings of a [`Regulator`](crate::Regulator).
@@ -142,7 +146,7 @@ impl Policy {
             capacity: 65_536,
         };
         match self {
-            Policy::Deadline => ours,
+            Policy::Deadline | Policy::Profile => ours,
             Policy::Thesis => Settings {
                 window: Window::Last(10),
                 serves: Serves::OneByOne,

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use sakiyomi_model::{Completion, Nanos};
-use sakiyomi_regulate::{Rate, Timing};
+use sakiyomi_regulate::{Rate, Requested, Timing};
 
 use crate::outcome::{Allowance, AllowanceSource, RateAccuracy, Regulation};
 use crate::spec::RunSpec;
@@ -54,8 +54,12 @@ impl Measure {
     }
 
     /// Adds the next program, in order.
-    pub(crate) fn add(&mut self, name: &str, rate: Option<Rate>) {
-        self.owners.push(rate.map(|rate| RatedProgram { name: name.to_owned(), rate, timings: Vec::new() }));
+    pub(crate) fn add(&mut self, name: &str, rate: Option<Requested>) {
+        self.owners.push(rate.map(|Requested { rate, .. }| RatedProgram {
+            name: name.to_owned(),
+            rate,
+            timings: Vec::new(),
+        }));
     }
 
     /// Records the completion of an I/O.

@@ -12,7 +12,7 @@ mod regulate;
 use std::collections::BTreeMap;
 
 use sakiyomi_model::{Bytes, Nanos};
-use sakiyomi_regulate::Rate;
+use sakiyomi_regulate::{Arrivals, Requested};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use error::SpecError;
@@ -269,6 +269,8 @@ pub struct ProcessSpec {
     /// Requested I/O rate; not regulated if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateChoice>,
+    /// Whether each of its I/Os follows at once after the last one, so that larger rates can be kept.
+    pub back_to_back: bool,
     /// Size of its file.
     pub size: Bytes,
     /// Size of a read call.
@@ -311,6 +313,7 @@ impl Default for ProcessSpec {
             name: String::new(),
             count: 1,
             rate: None,
+            back_to_back: false,
             size: Bytes(64 << 20),
             call: Bytes(32 << 10),
             compute: None,
@@ -331,8 +334,9 @@ impl Default for ProcessSpec {
 
 impl ProcessSpec {
     /// Returns the requested rate, if any.
-    pub(crate) fn asked_rate(&self) -> Option<Rate> {
-        self.rate.and_then(RateChoice::rate)
+    pub(crate) fn asked_rate(&self) -> Option<Requested> {
+        let arrivals = if self.back_to_back { Arrivals::BackToBack } else { Arrivals::Any };
+        self.rate.and_then(RateChoice::rate).map(|rate| Requested { rate, arrivals })
     }
 }
 

@@ -17,7 +17,7 @@
 use std::fmt::Debug;
 
 use sakiyomi_model::{Bytes, Nanos};
-use sakiyomi_regulate::Rate;
+use sakiyomi_regulate::Requested;
 
 use crate::cache::{FileId, PageCache};
 use crate::file::File;
@@ -170,7 +170,7 @@ pub struct Setup {
     /// Threads.
     pub threads: Vec<ThreadSetup>,
     /// Requested I/O rate; not regulated if `None`.
-    pub rate: Option<Rate>,
+    pub rate: Option<Requested>,
     /// Whether the run neither waits for its end nor ends with it.
     pub is_background: bool,
 }

@@ -42,7 +42,10 @@ const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How rates are kept.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PolicyArg {
-    /// A request is admitted unless it would make a regulated one late
+    /// A request is admitted unless it would make a regulated one late, by service times that were measured before;
+    /// on devices without such a profile as `deadline`
+    Profile,
+    /// A request is admitted unless it would make a regulated one late, by service times that are measured meanwhile
     #[value(alias = "ours")]
     Deadline,
     /// A fixed number of other requests is admitted: the allowance of the thesis
@@ -52,6 +55,7 @@ enum PolicyArg {
 impl From<PolicyArg> for Policy {
     fn from(policy: PolicyArg) -> Policy {
         match policy {
+            PolicyArg::Profile => Policy::Profile,
             PolicyArg::Deadline => Policy::Deadline,
             PolicyArg::Thesis => Policy::Thesis,
         }
@@ -110,7 +114,7 @@ pub(crate) struct Mount {
     metadata: bool,
     /// Let `sakiyomi iorate` give processes a rate, which keeps their I/O times constant; bypasses the page cache
     #[arg(
-        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "deadline",
+        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "profile",
         conflicts_with = "writeback"
     )]
     regulate: Option<PolicyArg>,

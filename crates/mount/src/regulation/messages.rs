@@ -128,7 +128,7 @@ mod tests {
         fn what_is_cut_or_changed_is_answered(
             path in ".{0,200}", at in 0usize..400, bytes in proptest::collection::vec(any::<u8>(), 0..8),
         ) {
-            let set = Set { target: Target::Group { path }, rate: Rate::Percent(7), best_effort: true };
+            let set = Set { target: Target::Group { path }, rate: Rate::Percent(7), best_effort: true, back_to_back: false };
             let mut message = message(&Call::Set(set));
             message[at..at + bytes.len()].copy_from_slice(&bytes);
             // It is either refused or still a valid message.

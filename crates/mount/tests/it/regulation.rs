@@ -97,7 +97,7 @@ fn process(pid: u32) -> Target {
 }
 
 fn percent(target: Target, percent: u32) -> Set {
-    Set { target, rate: Rate::Percent(percent), best_effort: false }
+    Set::new(target, Rate::Percent(percent))
 }
 
 fn look(path: &Path, all: bool) -> View {
@@ -209,7 +209,7 @@ fn what_cannot_be_given_is_refused_in_a_sentence() {
     let control = Control::open(&file).unwrap();
     let own = process(std::process::id());
     for rate in [Rate::Percent(0), Rate::Percent(101), Rate::EveryNs(0), Rate::EveryNs(u64::MAX)] {
-        let set = Set { target: own.clone(), rate, best_effort: true };
+        let set = Set { target: own.clone(), rate, best_effort: true, back_to_back: false };
         assert!(matches!(refusal(control.set(&set)), Refusal::BadRate { .. }), "{rate:?}");
     }
     assert_eq!(refusal(set_iorate(0x3fff_ffff, &file, 10)), Refusal::NoProcess { pid: 0x3fff_ffff });
@@ -480,7 +480,12 @@ fn the_end_of_a_process_ends_its_rate_and_a_mounts_end_waits_for_nobody() {
     }
     let (scratch, mounted, file) = start("end", &regulated("latency=1ms"));
     let control = Control::open(&file).unwrap();
-    let held = |pid| Set { target: process(pid), rate: Rate::EveryNs(400_000_000), best_effort: true };
+    let held = |pid| Set {
+        target: process(pid),
+        rate: Rate::EveryNs(400_000_000),
+        best_effort: true,
+        back_to_back: false,
+    };
     let reader =
         Program::run(r#"read line; exec dd if="$1" of=/dev/null bs=4096 iflag=direct status=none"#, &file);
     let target = process(reader.pid());
@@ -514,7 +519,14 @@ fn rates_are_kept_on_the_device_of_the_backing_directory() {
     let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let own = process(std::process::id());
     let control = Control::open(&path).unwrap();
-    control.set(&Set { target: own.clone(), rate: Rate::EveryNs(5_000_000), best_effort: true }).unwrap();
+    control
+        .set(&Set {
+            target: own.clone(),
+            rate: Rate::EveryNs(5_000_000),
+            best_effort: true,
+            back_to_back: false,
+        })
+        .unwrap();
     let begun = Instant::now();
     read(&path, 30);
     assert!(begun.elapsed() >= Duration::from_millis(140), "29 of them end 5 ms apart at least");

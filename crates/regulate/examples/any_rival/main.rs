@@ -67,7 +67,9 @@ fn show(name: &str, case: &Case<'_>, mechanisms: &[Mechanism], several: bool) {
                     accuracy <= 1.03 && cov <= 0.06 && p99 <= 1.2
                 };
                 let mark = if kept || mechanism == Mechanism::None { " " } else { "!" };
-                print!(" | {mechanism:?}{mark} {accuracy:.3} {cov:.3} {p99:.2} {worst:.2} {ideal_ms:.1}ms {others:.2}MiB/s {iops:.0} {longest:.0}ms");
+                print!(
+                    " | {mechanism:?}{mark} {accuracy:.3} {cov:.3} {p99:.2} {worst:.2} {ideal_ms:.1}ms {others:.2}MiB/s {iops:.0} {longest:.0}ms"
+                );
             }
         }
     }
@@ -110,7 +112,8 @@ fn main() {
                         let mut processes = vec![Process::other(pattern); OTHERS + 1];
                         let rate_of = Requested { arrivals, ..percent(rate) };
                         processes[0] = Process::owner(rate_of, think);
-                        let text = format!("{name} {rate} % beside {kind}, {}", if thinks { "any" } else { "back" });
+                        let text =
+                            format!("{name} {rate} % beside {kind}, {}", if thinks { "any" } else { "back" });
                         show(&text, &case(processes, 2000), &ALL, false);
                     }
                 }
@@ -122,8 +125,10 @@ fn main() {
                     for size in [4 << 10, 128 << 10] {
                         let mut processes = vec![Process::other(pattern); OTHERS + 1];
                         let rate_of = Requested { arrivals: Arrivals::BackToBack, ..percent(rate) };
-                        processes[0] =
-                            Process { pattern: Pattern::Sequential(size), ..Process::owner(rate_of, Think::None) };
+                        processes[0] = Process {
+                            pattern: Pattern::Sequential(size),
+                            ..Process::owner(rate_of, Think::None)
+                        };
                         let text = format!("{name} {rate} % sequential {} KiB beside {kind}", size >> 10);
                         let ios = ((64 << 20) / size).max(2000) as u32;
                         show(&text, &case(processes, ios), &ALL, false);
@@ -145,13 +150,19 @@ fn main() {
                     for op in [Op::Read, Op::Write] {
                         let owner = Process { op, ..Process::owner(percent(rate), Think::None) };
                         let processes = [vec![owner], others.clone()].concat();
-                        show(&format!("{name} {rate} % {op:?} beside {mix}"), &case(processes, 1500), &ALL, false);
+                        show(
+                            &format!("{name} {rate} % {op:?} beside {mix}"),
+                            &case(processes, 1500),
+                            &ALL,
+                            false,
+                        );
                     }
                 }
             }
         }
         if wants("several") {
-            for rates in [&[4; 20][..], &[8; 11], &[45, 25, 12], &[40, 20, 10], &[25, 25, 25], &[30, 20, 10]] {
+            for rates in [&[4; 20][..], &[8; 11], &[45, 25, 12], &[40, 20, 10], &[25, 25, 25], &[30, 20, 10]]
+            {
                 for (kind, pattern) in [kinds[0], kinds[2]] {
                     let owners = rates.iter().map(|&rate| {
                         let rate = Requested { arrivals: Arrivals::BackToBack, ..percent(rate) };

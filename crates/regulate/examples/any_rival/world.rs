@@ -7,9 +7,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::{
-    Completion, Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId,
-};
+use sakiyomi_model::{Completion, Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 use sakiyomi_regulate::{
     Owner, Percent, Policy, Profile, RegulatedDevice, Requested, Settings, Timing, measure,
 };

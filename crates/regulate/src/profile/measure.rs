@@ -1,8 +1,6 @@
 //! Measures the profile of a device by requests in virtual time.
 
-use sakiyomi_model::{
-    Bytes, Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId,
-};
+use sakiyomi_model::{Bytes, Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 
 use super::{Moments, PROFILE_DEPTHS, PROFILE_SIZES, Profile};
 
@@ -35,10 +33,14 @@ pub fn measure(device: &mut impl Device) -> Profile {
         writes[index] = bench.random(Op::Write, size);
     }
     let continuing = bench.continuing();
-    let depths: Vec<u32> =
-        PROFILE_DEPTHS.into_iter().filter(|depth| *depth < bench.device.depth()).collect();
-    let batches = depths.iter().map(|&depth| bench.batch(depth)).collect();
-    let behind = depths.iter().map(|&depth| bench.behind(depth, reads[0])).collect();
+    let room = bench.device.depth();
+    let batches =
+        PROFILE_DEPTHS.into_iter().filter(|depth| *depth <= room).map(|depth| bench.batch(depth)).collect();
+    let behind = PROFILE_DEPTHS
+        .into_iter()
+        .filter(|depth| *depth < room)
+        .map(|depth| bench.behind(depth, reads[0]))
+        .collect();
     let (capacity, sector) = (bench.device.capacity(), bench.device.sector());
     Profile { capacity, sector, reads, writes, continuing, by_distance, batches, behind }
 }

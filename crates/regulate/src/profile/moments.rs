@@ -39,10 +39,7 @@ impl Moments {
     #[must_use]
     pub fn toward(self, other: Moments, part: f64) -> Moments {
         let between = |from: f64, to: f64| (from + (to - from) * part).max(0.0);
-        Moments {
-            mean: between(self.mean, other.mean),
-            variance: between(self.variance, other.variance),
-        }
+        Moments { mean: between(self.mean, other.mean), variance: between(self.variance, other.variance) }
     }
 
     /// Returns a time that is this one with the given probability, and otherwise zero.

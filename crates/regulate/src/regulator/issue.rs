@@ -122,8 +122,14 @@ impl Regulator {
         self.device.overdue += usize::from(overdue);
         let work = self.service.mean(entry.kind);
         self.device.work += work;
-        let stay =
-            DeviceStay { issued: self.now, piece, beside: self.device.len(), work, overdue, cancelled: false };
+        let stay = DeviceStay {
+            issued: self.now,
+            piece,
+            beside: self.device.len(),
+            work,
+            overdue,
+            cancelled: false,
+        };
         let state = State::InDevice(stay);
         self.requests.insert(id, Entry { state, ..entry });
         if let Some(planned) = &mut self.planned {

@@ -117,7 +117,8 @@ impl Planned {
             Some(rate) => self.granted.insert(owner, rate),
             None => self.granted.remove(&owner),
         };
-        self.limits = self.limits_of(&self.granted).expect("what was granted can be kept, and any part of it");
+        self.limits =
+            self.limits_of(&self.granted).expect("what was granted can be kept, and any part of it");
     }
 
     /// Returns the service time of an access, from which its ideal time is computed.
@@ -199,7 +200,8 @@ impl Regulator {
         let owner = self.next_of_owners();
         // Without any other process's request nothing can be preferred to an owner's.
         let piece = first.and_then(|_| self.next_of_others(planned, largest, owner.is_some()));
-        piece.or_else(|| owner.filter(|piece| self.device.len() == 0 || self.fits(planned, piece, piece.size)))
+        piece
+            .or_else(|| owner.filter(|piece| self.device.len() == 0 || self.fits(planned, piece, piece.size)))
             .map(|piece| (piece, false))
     }
 
@@ -214,7 +216,8 @@ impl Regulator {
     fn next_of_others(&self, planned: &Planned, largest: Bytes, owner_waits: bool) -> Option<Piece> {
         // Far ones fit seldom: the first is not passed over for ever.
         let is_old = |turn: &Turn| turn.arrived + self.settings.patience / PATIENCE_DIVISOR <= self.now;
-        let considered = if self.queue.first_other().is_some_and(|first| is_old(&first)) { 1 } else { CANDIDATES_MAX };
+        let considered =
+            if self.queue.first_other().is_some_and(|first| is_old(&first)) { 1 } else { CANDIDATES_MAX };
         let candidates: Vec<Turn> = self.queue.others().take(considered).collect();
         let mut rests = candidates.iter().map(|turn| self.piece_of(turn.id, Bytes(u64::MAX)));
         let may = |piece: &Piece, size: Bytes| {
@@ -290,8 +293,7 @@ impl Regulator {
             variance = service.variance;
             head = Some(planned.end_of(&Piece { size, ..*piece }));
         } else {
-            let batch =
-                profile.batch(in_device as u32 + 1) + planned.beyond + planned.beyond(piece.op, size);
+            let batch = profile.batch(in_device as u32 + 1) + planned.beyond + planned.beyond(piece.op, size);
             let since = self.device.busy_since.0 as f64 + batch.mean;
             let least = profile.reads[0].mean * (in_device as f64 * 0.5 + REST_MIN_SHARE);
             finish = since.max(self.now.0 as f64 + least);

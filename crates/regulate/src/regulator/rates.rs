@@ -33,6 +33,27 @@ pub enum RateError {
         /// The best possible rate of the same kind, if any.
         best: Option<Rate>,
     },
+    /// An I/O would too often be late beside a request that is in progress when it arrives.
+    #[error(
+        "{asked} cannot be kept{}: each I/O has {}, takes {} itself, and may find another request in progress; {}{}",
+        if *.others { " beside the existing rates" } else { "" }, Time(*.ideal), Time(*.device),
+        best_words(*.best, if *.others { "clear one of those" } else { "request less" }),
+        back_to_back_words(*.back_to_back)
+    )]
+    Late {
+        /// The requested rate.
+        asked: Rate,
+        /// The ideal time of an I/O.
+        ideal: Nanos,
+        /// The service time of the device.
+        device: Nanos,
+        /// Whether others have rates.
+        others: bool,
+        /// The best possible rate of the same kind, if any.
+        best: Option<Rate>,
+        /// The best possible rate of an owner whose I/Os follow each other at once, if it is larger.
+        back_to_back: Option<Rate>,
+    },
     /// The formula of section 4.2 leaves no capacity for unregulated requests.
     #[error(
         "{asked} cannot be kept{}; {}", if *.others { " beside the existing rates" } else { ": no share of the device would remain for others" },
@@ -50,6 +71,12 @@ pub enum RateError {
 
 fn best_words(best: Option<Rate>, else_do: &str) -> String {
     best.map_or(else_do.to_owned(), |best| format!("{best} can"))
+}
+
+fn back_to_back_words(best: Option<Rate>) -> String {
+    let words =
+        |best| format!(", and {best} if each I/O follows at once after the last one (--back-to-back)");
+    best.map(words).unwrap_or_default()
 }
 
 /// I/Os between two conversions of rates given by time to shares of the device.
@@ -85,13 +112,18 @@ impl Regulator {
         let Requested { rate, arrivals } = rate.into();
         if !self.has_room(owner, rate, arrivals) {
             let mean = self.service.mean_of_all();
-            let best = Share::best(rate, mean, |rate| self.has_room(owner, rate, arrivals));
+            let best = self.best(owner, rate, arrivals);
             let (asked, path) = (rate, self.settings.path);
             let (ideal, device) = (rate.ideal(self.service.counted_of_all()), mean);
+            let others = self.members.keys().any(|&other| other != owner);
             return Err(if ideal < device.saturating_add(path) {
                 RateError::TooFast { asked, ideal, device, path, best }
+            } else if self.planned.is_some() {
+                let back_to_back = self.best(owner, asked, Arrivals::BackToBack);
+                let back_to_back = back_to_back.filter(|_| arrivals == Arrivals::Any && back_to_back != best);
+                RateError::Late { asked, ideal, device, others, best, back_to_back }
             } else {
-                RateError::NoRoom { asked, others: self.members.keys().any(|&other| other != owner), best }
+                RateError::NoRoom { asked, others, best }
             });
         }
         self.give(now, owner, Requested { rate, arrivals }, true, out);
@@ -186,6 +218,14 @@ impl Regulator {
         self.issue(out);
     }
 
+    /// Returns the largest rate of the same kind as `asked`, and up to it, for which there is room.
+    fn best(&self, owner: Owner, asked: Rate, arrivals: Arrivals) -> Option<Rate> {
+        if self.has_room(owner, asked, arrivals) {
+            return Some(asked);
+        }
+        Share::best(asked, self.service.mean_of_all(), |rate| self.has_room(owner, rate, arrivals))
+    }
+
     fn has_room(&self, owner: Owner, rate: Rate, arrivals: Arrivals) -> bool {
         let share = rate.share(self.service.mean_of_all());
         if let Some(planned) = &self.planned {
@@ -236,7 +276,8 @@ impl Regulator {
             if entry.regulated.take().is_some()
                 && let Some(member) = self.members.get_mut(&owner)
             {
-                member.outstanding -= 1;
+                // Saturating: the request may have been counted when the owner had another rate.
+                member.outstanding = member.outstanding.saturating_sub(1);
             }
             if regulated {
                 entry.regulated = Some(self.give_deadline(&entry, self.service_of(&entry)));

@@ -40,7 +40,10 @@ pub(super) enum State {
     /// Until this extent has been read ahead.
     AwaitsFetch(RequestId),
     InDevice(DeviceStay),
-    HeldBack { until: Nanos, outcome: Outcome },
+    HeldBack {
+        until: Nanos,
+        outcome: Outcome,
+    },
 }
 
 /// The stay of a request in the device.

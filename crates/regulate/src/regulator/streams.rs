@@ -168,7 +168,8 @@ impl Streams {
             self.forget(id);
             return waiting.into_iter().map(|(request, _)| request).collect();
         };
-        while let Some(first) = stream.in_flight.front().copied().filter(|first| self.fetches[first].is_done) {
+        while let Some(first) = stream.in_flight.front().copied().filter(|first| self.fetches[first].is_done)
+        {
             stream.fetched = stream.fetched.max(self.fetches[&first].end);
             self.fetches.remove(&first);
             stream.in_flight.pop_front();

@@ -443,7 +443,11 @@ fn writes_are_forced_from_the_beginning_of_a_rate_where_the_device_has_been_taki
         next_id += 1;
         let id = RequestId(next_id);
         let mut out = Vec::new();
-        regulator.arrive(now, ArrivingRequest { id, owner: Owner(owner), op, start: Lba(0), size: Bytes(4096) }, &mut out);
+        regulator.arrive(
+            now,
+            ArrivingRequest { id, owner: Owner(owner), op, start: Lba(0), size: Bytes(4096) },
+            &mut out,
+        );
         let [Action::Issue { force, .. }] = out[..] else { panic!("{out:?}") };
         now += took;
         regulator.device_done(now, id, Outcome::Done, &mut out);

@@ -9,18 +9,22 @@
 //!   for each request that arrived before it, plus the jumps of the clock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_model::{Bytes, Lba, Nanos, Op, Outcome, RequestId};
+use sakiyomi_model::{Bytes, Lba, Nanos, Op, Outcome, RequestId, Sectors};
 use sakiyomi_regulate::{
-    Action, ArrivingRequest, Correction, Counted, GateSettings, Owner, Percent, Policy, Rate, Regulator,
-    Settings, Window,
+    Action, ArrivingRequest, Correction, Counted, GateSettings, Moments, Owner, PROFILE_DEPTHS, Percent,
+    Policy, Profile, Rate, Regulator, Settings, Window,
 };
 
 const OWNERS: u64 = 24;
 const WAITING: usize = 200;
 const LONGEST: Nanos = Nanos(300_000_000);
+const DEVICE_SECTORS: u64 = 1 << 22;
+const SMALLEST_PIECE: u64 = 64 << 10;
 const LEAP: Nanos = Nanos(20_000_000_000);
 
 /// Expected state of an outstanding request.
@@ -28,8 +32,15 @@ const LEAP: Nanos = Nanos(20_000_000_000);
 struct Known {
     owner: Owner,
     arrived: Nanos,
-    issued: bool,
-    done: bool,
+    op: Op,
+    size: u64,
+    /// Bytes that the device has had, and those that it has done.
+    issued: u64,
+    done: u64,
+    /// Whether a part of it is in the device.
+    in_device: bool,
+    /// Whether the device ended a part with an error.
+    failed: bool,
     withdrawn: bool,
     /// Total of the clock's jumps at its arrival.
     leapt: Nanos,
@@ -40,6 +51,12 @@ struct Known {
 struct Chaos {
     random: Pcg64,
     regulator: Regulator,
+    /// Whether requests may be split, and served from what is read ahead.
+    has_profile: bool,
+    /// Reads of the regulator's own.
+    fetches: BTreeMap<RequestId, Known>,
+    /// Ends of the last reads of each owner, which the next ones may continue.
+    ends: BTreeMap<Owner, Lba>,
     settings: Settings,
     now: Nanos,
     leapt: Nanos,
@@ -52,10 +69,18 @@ struct Chaos {
 }
 
 impl Chaos {
-    fn new(settings: Settings, seed: u64) -> Chaos {
+    fn new(settings: Settings, profile: Option<Arc<Profile>>, seed: u64) -> Chaos {
+        let has_profile = profile.is_some();
+        let regulator = match profile {
+            Some(profile) => Regulator::with_profile(settings, profile, 0.05),
+            None => Regulator::new(settings),
+        };
         Chaos {
             random: Pcg64::seed_from_u64(seed),
-            regulator: Regulator::new(settings),
+            regulator,
+            has_profile,
+            fetches: BTreeMap::new(),
+            ends: BTreeMap::new(),
             settings,
             now: Nanos::ZERO,
             leapt: Nanos::ZERO,
@@ -112,20 +137,39 @@ impl Chaos {
         let (id, owner) = (RequestId(self.next_id), self.owner());
         self.next_id += 1;
         let op = [Op::Read, Op::Read, Op::Write, Op::Flush][self.below(4) as usize];
-        let ahead = self.known.values().filter(|known| !known.issued).count() as u64;
-        let patience = self.settings.patience + LONGEST * (2 * (ahead + 2));
+        let size = match op {
+            Op::Flush => 0,
+            _ => 512 << self.below(14),
+        };
+        let continues = op == Op::Read && self.below(2) == 0;
+        let start = match self.ends.get(&owner).filter(|_| continues) {
+            Some(&end) => end,
+            None => Lba(self.below(DEVICE_SECTORS - (8 << 20) / 512)),
+        };
+        let end = Lba(start.0 + size / 512);
+        self.ends.insert(owner, if end.0 > DEVICE_SECTORS - (16 << 20) / 512 { Lba(0) } else { end });
+        let waiting = self.known.values().filter(|known| known.issued == 0);
+        // By the profile, each piece ahead of it is issued within half the patience.
+        let pieces: u64 = waiting.map(|known| known.size.div_ceil(SMALLEST_PIECE).max(1)).sum();
+        let each = if self.has_profile { self.settings.patience / 2 } else { Nanos::ZERO };
+        let patience = self.settings.patience + (LONGEST * 2 + each) * (pieces + 2);
         let known = Known {
             owner,
             arrived: self.now,
-            issued: false,
-            done: false,
+            op,
+            size,
+            issued: 0,
+            done: 0,
+            in_device: false,
+            failed: false,
             withdrawn: false,
             leapt: self.leapt,
             patience: Some(patience).filter(|_| !self.rated.contains(&owner)),
         };
         self.known.insert(id, known);
-        let (now, size) = (self.told(), Bytes(512 << self.below(12)));
-        self.regulator.arrive(now, ArrivingRequest { id, owner, op, start: Lba(0), size }, &mut self.out);
+        let now = self.told();
+        let ask = ArrivingRequest { id, owner, op, start, size: Bytes(size) };
+        self.regulator.arrive(now, ask, &mut self.out);
     }
 
     /// Advances to the next event of device or regulator.
@@ -135,8 +179,10 @@ impl Chaos {
         self.now = self.now.max(next);
         if let Some(&(at, id)) = self.device.first().filter(|(at, _)| *at <= self.now) {
             self.device.pop_first();
-            self.known.get_mut(&id).unwrap().done = true;
             let outcome = if self.below(30) == 0 { Outcome::Error } else { Outcome::Done };
+            let known = self.known.get_mut(&id).or(self.fetches.get_mut(&id)).unwrap();
+            (known.done, known.in_device) = (known.issued, false);
+            known.failed |= outcome == Outcome::Error;
             self.regulator.device_done(at, id, outcome, &mut self.out);
         } else {
             self.regulator.timer(self.now, &mut self.out);
@@ -149,7 +195,7 @@ impl Chaos {
         self.known.get_mut(&id).unwrap().withdrawn = true;
         let now = self.told();
         self.regulator.cancel(now, id, &mut self.out);
-        let waits = !self.known[&id].issued;
+        let waits = !self.known[&id].in_device;
         self.check();
         assert!(!waits || !self.known.contains_key(&id), "{id:?} waited, and has not been answered at once");
     }
@@ -193,7 +239,12 @@ impl Chaos {
     fn check(&mut self) {
         for action in std::mem::take(&mut self.out) {
             match action {
-                Action::Issue { id, .. } => self.issued(id),
+                Action::Issue { id, part, .. } => self.issued(id, part),
+                Action::Fetch { id, owner, start, size } => self.fetches(id, owner, start, size),
+                Action::Fetched { id } => {
+                    let fetch = self.fetches.remove(&id).expect("it was announced");
+                    assert!(!fetch.in_device, "{id:?} is still in the device");
+                }
                 Action::Answer { id, outcome, .. } => self.was_answered(id, outcome),
             }
         }
@@ -203,14 +254,42 @@ impl Chaos {
         assert!(self.device.len() <= self.settings.depth as usize);
     }
 
-    fn issued(&mut self, id: RequestId) {
+    fn fetches(&mut self, id: RequestId, owner: Owner, start: Lba, size: Bytes) {
+        assert!(self.has_profile && self.rated.contains(&owner), "{owner:?} has no rate");
+        assert!(start.0 + size.0 / 512 <= DEVICE_SECTORS && size.0 > 0, "{start:?} {size:?}");
+        let fetch = Known {
+            owner,
+            arrived: self.now,
+            op: Op::Read,
+            size: size.0,
+            issued: 0,
+            done: 0,
+            in_device: false,
+            failed: false,
+            withdrawn: false,
+            leapt: self.leapt,
+            patience: None,
+        };
+        assert!(self.fetches.insert(id, fetch).is_none(), "{id:?} is announced twice");
+    }
+
+    fn issued(&mut self, id: RequestId, part: Range<u64>) {
         let stall = if self.below(500) == 0 { LONGEST.0 } else { 12_000_000 };
         let takes = Nanos(1 + self.random.next_u64() % stall);
-        let known = self.known.get_mut(&id).expect("only requests that have arrived are issued");
-        assert!(!known.issued, "{id:?} is issued twice");
-        assert!(!known.withdrawn, "{id:?} is issued after it was withdrawn");
-        known.issued = true;
-        if let Some(patience) = known.patience {
+        let known = self.known.get_mut(&id).or(self.fetches.get_mut(&id));
+        let known = known.expect("only requests that have arrived are issued");
+        assert!(!known.in_device, "{id:?} is issued twice");
+        assert!(!known.withdrawn && !known.failed, "{id:?} is issued after it was withdrawn, or has failed");
+        assert_eq!(part.start, known.issued, "the parts of {id:?} follow each other");
+        assert!(part.end <= known.size && (part.start < part.end || known.size == 0), "{part:?}");
+        let is_whole = part.end - part.start == known.size;
+        assert!(
+            is_whole
+                || (self.has_profile && part.end - part.start >= SMALLEST_PIECE.min(known.size - part.start))
+        );
+        let first = known.issued == 0;
+        (known.issued, known.in_device) = (part.end, true);
+        if let Some(patience) = known.patience.filter(|_| first) {
             let waited = self.now - known.arrived;
             assert!(
                 waited <= patience + (self.leapt - known.leapt),
@@ -223,16 +302,22 @@ impl Chaos {
     fn was_answered(&mut self, id: RequestId, outcome: Outcome) {
         let known = self.known.remove(&id).expect("each request is answered once");
         self.answered += 1;
-        if known.issued {
-            assert!(known.done, "{id:?} is answered before the device has done it");
+        assert!(!known.in_device, "{id:?} is answered before the device has done it");
+        if outcome == Outcome::Cancelled {
+            assert!(known.withdrawn, "{id:?} is cancelled without reason");
+        } else if known.failed {
+            assert_eq!(outcome, Outcome::Error);
+        } else if known.issued > 0 || known.size == 0 {
+            assert_eq!(known.done, known.size, "{id:?} is answered before the device has done all of it");
         } else {
-            assert!(known.withdrawn && outcome == Outcome::Cancelled, "{id:?} is answered without reason");
+            // Read ahead.
+            assert!(self.has_profile && known.op == Op::Read, "{id:?} is answered without reason");
         }
     }
 }
 
-fn throw(settings: Settings, seed: u64, steps: u64) {
-    let mut chaos = Chaos::new(settings, seed);
+fn throw(settings: Settings, profile: Option<Arc<Profile>>, seed: u64, steps: u64) {
+    let mut chaos = Chaos::new(settings, profile, seed);
     (0..steps).for_each(|_| chaos.step());
     let mut left = 0;
     while !chaos.known.is_empty() {
@@ -242,6 +327,7 @@ fn throw(settings: Settings, seed: u64, steps: u64) {
         assert!(left < 1_000_000, "{} requests are lost", chaos.known.len());
     }
     assert_eq!(chaos.answered, chaos.next_id);
+    assert!(chaos.fetches.values().all(|fetch| !fetch.in_device), "nothing is in the device");
 }
 
 fn all_settings() -> [Settings; 4] {
@@ -260,10 +346,37 @@ fn all_settings() -> [Settings; 4] {
     ]
 }
 
+/// Profiles of devices whose mean service time of 4 KiB is 1, 6 and 30 ms.
+fn all_profiles() -> [Arc<Profile>; 3] {
+    [1.0, 6.0, 30.0].map(|mean| {
+        let time = |factor: f64| Moments { mean: mean * factor * 1e6, variance: (mean * 0.3e6).powi(2) };
+        let sizes = [1.0, 1.2, 1.8, 4.0].map(time);
+        let deep = |extra: f64| PROFILE_DEPTHS.map(|depth| time(f64::from(depth) * 0.8 + extra)).to_vec();
+        Arc::new(Profile {
+            capacity: Sectors(DEVICE_SECTORS),
+            sector: Bytes(512),
+            reads: sizes,
+            writes: sizes,
+            continuing: time(0.1),
+            by_distance: vec![(0.0, time(0.6)), (0.5, time(1.2))],
+            batches: deep(0.2),
+            behind: deep(0.5),
+        })
+    })
+}
+
 #[test]
 fn nothing_is_lost_answered_early_or_starved() {
     for (seed, settings) in all_settings().into_iter().enumerate() {
-        throw(settings, seed as u64, 60_000);
+        throw(settings, None, seed as u64, 60_000);
+    }
+    for (seed, profile) in all_profiles().into_iter().enumerate() {
+        throw(
+            Settings { depth: [1, 4, 32][seed], ..Settings::default() },
+            Some(profile),
+            seed as u64,
+            60_000,
+        );
     }
 }
 
@@ -271,6 +384,9 @@ fn nothing_is_lost_answered_early_or_starved() {
 #[ignore = "minutes; millions of steps"]
 fn nothing_is_lost_answered_early_or_starved_for_long() {
     for seed in 100..120 {
-        all_settings().into_iter().for_each(|settings| throw(settings, seed, 500_000));
+        all_settings().into_iter().for_each(|settings| throw(settings, None, seed, 500_000));
+        for profile in all_profiles() {
+            throw(Settings { depth: 1 << (seed % 6), ..Settings::default() }, Some(profile), seed, 500_000);
+        }
     }
 }

@@ -1,4 +1,5 @@
 //! Tests of the regulator's public interface.
 
 mod chaos;
+mod profile;
 mod promises;

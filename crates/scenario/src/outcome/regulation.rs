@@ -37,6 +37,8 @@ pub enum AllowanceSource {
     Corrected,
     /// The formula, corrected in both directions.
     BothWays,
+    /// The profile of the device; the allowance is then the number of requests at which the rates are kept.
+    Profile,
     /// Deadlines; the allowance is then the number of requests that still meets the next one.
     Deadlines,
 }

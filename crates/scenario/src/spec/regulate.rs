@@ -21,17 +21,21 @@ pub enum PolicyName {
     Formula,
     /// The thesis.
     Thesis,
-    /// Deadline admission: no request is admitted to the device that would make a regulated request late.
-    #[default]
+    /// Deadline admission by service times that are measured during operation: no request is admitted to the device that
+    /// would make a regulated request late.
     #[serde(alias = "ours")]
     Deadline,
+    /// Deadline admission by the profile of the device, measured before: ideal times are constant, and what cannot be
+    /// kept is refused.
+    #[default]
+    Profile,
 }
 
 /// Parameters of regulation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RegulateSpec {
-    /// Policy: `deadline`, `thesis`, or `formula`.
+    /// Policy: `profile`, `deadline`, `thesis`, or `formula`.
     pub policy: PolicyName,
     /// Allowance of requests in the device: a number, `formula`, `corrected` (downwards, as in the thesis),
     /// `both-ways`, or `off` to use deadlines instead.
@@ -129,6 +133,7 @@ impl RegulateSpec {
         let policy = match self.policy {
             PolicyName::Formula | PolicyName::Thesis => Policy::Thesis,
             PolicyName::Deadline => Policy::Deadline,
+            PolicyName::Profile => Policy::Profile,
         };
         let base = policy.settings();
         let serves = self.serves.map(|serves| match serves {
@@ -146,9 +151,11 @@ impl RegulateSpec {
         }
     }
 
-    /// Returns the mechanism that determines the allowance, for the results.
-    pub(crate) fn decided_by(&self) -> AllowanceSource {
+    /// Returns the mechanism that determines the allowance, for the results. `is_serial`: whether the device serves
+    /// requests in turn.
+    pub(crate) fn decided_by(&self, is_serial: bool) -> AllowanceSource {
         match self.allowance() {
+            AllowanceChoice::Off if self.has_profile() && is_serial => AllowanceSource::Profile,
             AllowanceChoice::Off => AllowanceSource::Deadlines,
             AllowanceChoice::Formula => AllowanceSource::Formula,
             AllowanceChoice::Corrected => AllowanceSource::Corrected,
@@ -157,12 +164,43 @@ impl RegulateSpec {
         }
     }
 
+    /// Returns whether the device is regulated by its profile: by the default policy unless a key is given that it does
+    /// not have.
+    pub(crate) fn has_profile(&self) -> bool {
+        self.policy == PolicyName::Profile && self.has_no_measured_key()
+    }
+
+    /// Returns whether no key is given that is for service times measured during operation.
+    fn has_no_measured_key(&self) -> bool {
+        let RegulateSpec {
+            allowance,
+            counted,
+            excess,
+            accuracy,
+            margin,
+            most,
+            look_ahead,
+            window,
+            serves,
+            ..
+        } = self;
+        allowance.is_none()
+            && counted.is_none()
+            && excess.is_none()
+            && accuracy.is_none()
+            && margin.is_none()
+            && most.is_none()
+            && look_ahead.is_none()
+            && window.is_none()
+            && serves.is_none()
+    }
+
     /// Returns the allowance, given or by the policy.
     fn allowance(&self) -> AllowanceChoice {
         self.allowance.unwrap_or(match self.policy {
             PolicyName::Formula => AllowanceChoice::Formula,
             PolicyName::Thesis => AllowanceChoice::Corrected,
-            PolicyName::Deadline => AllowanceChoice::Off,
+            PolicyName::Deadline | PolicyName::Profile => AllowanceChoice::Off,
         })
     }
 

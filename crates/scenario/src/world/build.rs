@@ -1,13 +1,15 @@
 //! Construction of the world at time 0 from an experiment, and addition of workloads.
 
-use rand_core::Rng;
+use std::sync::Arc;
+
+use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sakiyomi_drive::Disk;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Bytes, Device, Nanos, StreamId};
 use sakiyomi_prefetch::{Controller, Limit};
-use sakiyomi_regulate::{Owner, RegulatedDevice};
+use sakiyomi_regulate::{Owner, RegulatedDevice, measure};
 
 use super::thread::Thread;
 use super::workloads::WorkloadState;
@@ -23,6 +25,9 @@ use crate::storage::Storage;
 use crate::workload::{Caching, FileSetup, Setup, Workload};
 use crate::writeback::WriteBack;
 
+/// Seed of the random times of the storage on which its profile is measured.
+const PROFILE_SEED: u64 = 1;
+
 impl<'a> World<'a> {
     /// Creates a world without workloads, prepared for those in `setups`.
     pub(super) fn new(
@@ -33,6 +38,7 @@ impl<'a> World<'a> {
     ) -> Result<World<'a>, RunError> {
         let storage = storage(scenario, drive, random)?;
         let regulate = regulate(scenario, setups);
+        let is_serial = is_serial(scenario, drive);
         let depth = storage.depth();
         if let Some(asked) = regulate.as_ref().and_then(|spec| spec.depth).filter(|&asked| asked > depth) {
             let problem =
@@ -70,9 +76,14 @@ impl<'a> World<'a> {
             fetchers: Vec::new(),
             done: Vec::new(),
             until: scenario.run.until,
-            measure: regulate.as_ref().map(|spec| Measure::new(&scenario.run, spec.decided_by())),
+            measure: regulate.as_ref().map(|spec| Measure::new(&scenario.run, spec.decided_by(is_serial))),
             timings: Vec::new(),
             device: match &regulate {
+                Some(spec) if spec.has_profile() && is_serial => {
+                    let mut model = self::storage(scenario, drive, &mut Pcg64::seed_from_u64(PROFILE_SEED))?;
+                    let profile = Arc::new(measure(&mut model));
+                    RegulatedDevice::with_profile(storage, spec.settings(depth), profile, 0.0)
+                }
                 Some(spec) => RegulatedDevice::new(storage, spec.settings(depth)),
                 None => RegulatedDevice::unregulated(storage),
             },
@@ -149,6 +160,14 @@ fn storage(
     let mut drive = Disk::new(&spec)?;
     drive.turn_spindle(Nanos(random.next_u64() % drive.revolution().0));
     Ok(Box::new(drive))
+}
+
+/// Returns whether the storage serves requests in turn, so that its profile says what can be kept.
+fn is_serial(scenario: &Scenario, drive: Option<&DriveSpec>) -> bool {
+    match &scenario.drive.fixed {
+        Some(text) => text.parse::<FixedSpec>().is_ok_and(|spec| spec.parallel == 1),
+        None => drive.is_some_and(|spec| spec.array.is_none()),
+    }
 }
 
 fn controller(prefetch: &PrefetchSpec, memory: Bytes) -> Option<Controller> {

@@ -56,6 +56,9 @@ pub(crate) struct Give {
     /// Accept the rate even if it cannot be guaranteed
     #[arg(long)]
     best_effort: bool,
+    /// Expect each I/O at once after the last one, as of one thread that only reads: larger rates can then be kept
+    #[arg(long)]
+    back_to_back: bool,
 }
 
 impl Give {
@@ -79,7 +82,7 @@ impl Give {
         let directory = words.directory()?;
         let rate: Rate = words.rate(self.every)?;
         words.end()?;
-        Ok((directory, Set { target, rate, best_effort: self.best_effort }))
+        Ok((directory, Set { target, rate, best_effort: self.best_effort, back_to_back: self.back_to_back }))
     }
 }
 
@@ -231,6 +234,7 @@ mod tests {
             target: target.clone(),
             rate: Rate::Percent(percent),
             best_effort: false,
+            back_to_back: false,
         };
         assert_eq!(set("7 /mnt 20").unwrap(), ("/mnt".into(), percent(&process, 20)));
         assert_eq!(set("7 /mnt 20%").unwrap(), ("/mnt".into(), percent(&process, 20)));
@@ -270,7 +274,7 @@ mod tests {
             Call::Find(target) => Reply::Seen(view(vec![owner(2, target)])),
             other => panic!("{other:?}"),
         });
-        let result = given(&control, &Set { target, rate: Rate::Percent(20), best_effort: false }).unwrap();
+        let result = given(&control, &Set::new(target, Rate::Percent(20))).unwrap();
         let text = describe("", &result);
         assert!(
             text.starts_with("process 7 (cat): 20 %, ideal 50.0 ms") && text.lines().count() == 1,
@@ -285,7 +289,12 @@ mod tests {
             let (best_percent, best_every_ns) = (Some(45), None);
             Reply::Refused(Refusal::NoRoom { words: words.clone(), best_percent, best_every_ns })
         });
-        let set = Set { target: Target::Process { pid: 7 }, rate: Rate::Percent(60), best_effort: false };
+        let set = Set {
+            target: Target::Process { pid: 7 },
+            rate: Rate::Percent(60),
+            best_effort: false,
+            back_to_back: false,
+        };
         let error = format!("{:#}", given(&control, &set).unwrap_err());
         assert!(
             error.ends_with("60 % cannot be kept; 45 % can; --best-effort accepts it without a guarantee"),

@@ -48,6 +48,9 @@ pub(crate) struct Run {
     /// Accept the rate even if it cannot be guaranteed
     #[arg(long)]
     best_effort: bool,
+    /// Expect each I/O at once after the last one, as of one thread that only reads: larger rates can then be kept
+    #[arg(long)]
+    back_to_back: bool,
     /// Print the report even if standard error is not a terminal
     #[arg(long)]
     report: bool,
@@ -88,7 +91,12 @@ impl Run {
 
     /// Starts the program once its rate is set; returns the program and the owner of the rate.
     fn start(&self, control: &Control, rate: Rate, signals: &Signals) -> Result<(Running, Target)> {
-        let set = |target: Target| Set { target, rate, best_effort: self.best_effort };
+        let set = |target: Target| Set {
+            target,
+            rate,
+            best_effort: self.best_effort,
+            back_to_back: self.back_to_back,
+        };
         if self.children {
             adopt_orphans().context("cannot become the parent of the command's orphaned descendants")?;
             let target = Target::Tree { pid: std::process::id() };

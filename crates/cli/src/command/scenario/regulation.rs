@@ -65,5 +65,6 @@ fn describe(decided_by: AllowanceSource) -> &'static str {
         AllowanceSource::Corrected => "corrected",
         AllowanceSource::BothWays => "both-ways",
         AllowanceSource::Deadlines => "deadlines",
+        AllowanceSource::Profile => "profile",
     }
 }

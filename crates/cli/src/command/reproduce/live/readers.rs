@@ -34,7 +34,12 @@ pub(super) fn measure(readers: &LiveReaders, scratch: &Scratch) -> Result<Metric
         running.0.push(reader(readers, &file(drive.directory(), number), number)?);
     }
     let target = Target::Process { pid: running.0[0].id() };
-    control.set(&Set { target: target.clone(), rate: Rate::Percent(readers.percent), best_effort: true })?;
+    control.set(&Set {
+        target: target.clone(),
+        rate: Rate::Percent(readers.percent),
+        best_effort: true,
+        back_to_back: false,
+    })?;
     let (begun, before) = (Instant::now(), drive.seen()?.totals.accesses);
     while begun.elapsed() < Duration::from_secs(u64::from(readers.duration_s)) {
         go_on()?;
