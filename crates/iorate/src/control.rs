@@ -257,7 +257,8 @@ mod tests {
         });
         let target = Target::Process { pid: 7 };
         for best_effort in [false, true] {
-            let set = Set { target: target.clone(), rate: Rate::Percent(20), best_effort };
+            let set =
+                Set { target: target.clone(), rate: Rate::Percent(20), best_effort, back_to_back: false };
             assert_eq!(control.set(&set).unwrap(), best_effort);
         }
         control.clear(&target).unwrap();

@@ -211,7 +211,7 @@ impl Layout {
         if self.placement != Placement::Contiguous || placed.held() > 0 {
             return;
         }
-        let ahead = placed.pieces.blocks_from(0).min(PREALLOCATED_MAX_BLOCKS);
+        let ahead = placed.pieces.blocks_up_to(PREALLOCATED_MAX_BLOCKS);
         let end = placed.pieces.end();
         if let Some(run) = placed.pieces.after(end).and_then(|goal| self.free.take_at(goal, ahead)) {
             placed.pieces.insert(end, run);

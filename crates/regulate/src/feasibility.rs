@@ -119,23 +119,34 @@ pub(crate) fn limits(profile: &Profile, error: f64, owners: &Owners) -> Option<L
     if sum > SUM_MAX_SHARE {
         return None;
     }
-    let goal = if matches!(levels[..], [Level { count: 1.0, .. }]) { &GOAL_OF_ONE } else { &GOAL_OF_SEVERAL };
     let own = profile.reads[0];
+    let ideal = |level: &Level| own.mean / level.share.part() * GRANTED_SHARE * (1.0 - error);
+    let smallest = PIECE_SIZES[PIECE_SIZES.len() - 1];
+    // So that what was granted can be kept when the others leave, too.
+    let is_kept_alone = |level: &Level| {
+        let ahead = match level.arrivals {
+            Arrivals::Any => profile.random(Op::Read, smallest).rest(),
+            Arrivals::BackToBack => Moments::default(),
+        };
+        reaches(ahead + own, ideal(level), &GOAL_OF_ONE)
+    };
+    if !levels.iter().all(is_kept_alone) {
+        return None;
+    }
+    let goal = if matches!(levels[..], [Level { count: 1.0, .. }]) { &GOAL_OF_ONE } else { &GOAL_OF_SEVERAL };
     // `is_expected`: a request of a back-to-back owner finds at most one of another owner in the device.
     let is_kept = |rest: Moments, is_expected: bool| {
         levels.iter().all(|level| {
-            let ideal = own.mean / level.share.part() * GRANTED_SHARE * (1.0 - error);
             let found = match level.arrivals {
                 Arrivals::BackToBack if is_expected => rest.with_probability(sum - level.load(1.0)),
                 _ => rest,
             };
-            reaches(queued(found, load_ahead(&levels, level)) + own, ideal, goal)
+            reaches(queued(found, load_ahead(&levels, level)) + own, ideal(level), goal)
         })
     };
     let rest = |size| profile.random(Op::Read, size).rest();
     let Some(piece) = PIECE_SIZES.into_iter().find(|&size| is_kept(rest(size), false)) else {
-        let smallest = Limits { depth: 1, piece: PIECE_SIZES[PIECE_SIZES.len() - 1] };
-        return is_kept(rest(smallest.piece), true).then_some(smallest);
+        return is_kept(rest(smallest), true).then_some(Limits { depth: 1, piece: smallest });
     };
     let deep = |depth: &u32| {
         let behind = profile.behind(*depth) - own;
@@ -277,6 +288,28 @@ mod tests {
             assert!(![&[48, 48][..], &[20; 5]].iter().any(|rates| is_kept(rates, arrivals)));
         }
         assert!(!is_kept(&[45, 25, 12], Arrivals::Any) && is_kept(&[45, 25, 12], Arrivals::BackToBack));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_granted_to_several_is_granted_to_any_of_them(
+            rates in proptest::collection::vec((1u32..70, proptest::bool::ANY), 1..6), left in 0usize..6,
+        ) {
+            let profile = MODELS[1].profile();
+            let granted = |rates: &[(u32, bool)]| {
+                let mut owners = Owners::default();
+                for &(rate, any) in rates {
+                    let arrivals = if any { Arrivals::Any } else { Arrivals::BackToBack };
+                    owners.add(Share::of(Percent::new(rate).unwrap()), arrivals);
+                }
+                limits(&profile, 0.0, &owners)
+            };
+            if granted(&rates).is_some() {
+                let mut rest = rates.clone();
+                rest.remove(left % rates.len());
+                proptest::prop_assert!(granted(&rest).is_some(), "{rates:?} without number {left}");
+            }
+        }
     }
 
     #[test]

@@ -59,6 +59,19 @@ impl Pieces {
         self.runs_in(from..u64::MAX).map(|(_, run)| run.blocks).sum()
     }
 
+    /// Returns the number of allocated blocks, or `most` if there are more. Unlike the exact number, it takes a time that
+    /// does not grow with the number of pieces.
+    pub(super) fn blocks_up_to(&self, most: u64) -> u64 {
+        let mut blocks = 0;
+        for run in self.0.values() {
+            blocks += run.blocks;
+            if blocks >= most {
+                return most;
+            }
+        }
+        blocks
+    }
+
     /// Returns the number after the last allocated block.
     pub(super) fn end(&self) -> u64 {
         self.0.last_key_value().map_or(0, |(&at, run)| at + run.blocks)

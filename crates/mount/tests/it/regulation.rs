@@ -267,8 +267,8 @@ fn what_is_not_understood_is_answered() {
     assert!(say(b"").contains("malformed"));
     assert!(say(b"{\"version\":1").contains("malformed"));
     assert!(say(&[0xff; MESSAGE_BYTES]).contains("malformed"));
-    assert!(say(b"{\"version\":1,\"asker\":1,\"call\":\"dance\"}").contains("malformed"));
-    assert!(say(b"{\"version\":77,\"call\":\"dance\"}").contains("\"version\",\"theirs\":1"));
+    assert!(say(b"{\"version\":2,\"asker\":1,\"call\":\"dance\"}").contains("malformed"));
+    assert!(say(b"{\"version\":77,\"call\":\"dance\"}").contains("\"version\",\"theirs\":2"));
     let other = File::open(scratch.path("mounted")).unwrap();
     let error = rustix::io::ioctl_fionread(&other).unwrap_err();
     assert_eq!(error, rustix::io::Errno::NOTTY, "an ioctl of other file systems");

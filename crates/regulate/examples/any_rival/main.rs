@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p sakiyomi-regulate --example any_rival -- [PART…]`; parts: `profiles`, `one`, `several`.
 
+#![allow(clippy::print_stdout)]
+
 mod world;
 
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub struct Recent {
     pub ideal: Nanos,
     /// Mean ratio of actual to ideal time; 1 without I/Os.
     pub accuracy: f64,
-    /// Coefficient of variation of the actual time, standard deviation over mean; 0 without I/Os.
+    /// Coefficient of variation of the ratio of actual to ideal time, standard deviation over mean; 0 without I/Os.
     pub cov: f64,
 }
 
@@ -59,7 +59,7 @@ impl IoTimeStatistics {
         self.block.ratios += took / ideal;
         self.block.ideals += ideal;
         self.block.took += took;
-        self.block.squares += took * took;
+        self.block.squares += (took / ideal).powi(2);
     }
 
     /// Corrects the last I/O added, with an ideal time of about `ideal`: it took `by` longer.
@@ -68,7 +68,8 @@ impl IoTimeStatistics {
             self.ratios += by / ideal;
             self.block.ratios += by / ideal;
             self.block.took += by;
-            self.block.squares += by * (2.0 * ideal + by);
+            // The I/O took about its ideal time before.
+            self.block.squares += by / ideal * (2.0 + by / ideal);
         }
     }
 
@@ -85,14 +86,15 @@ impl IoTimeStatistics {
         }
         let count = f64::from(ios);
         let took = sum(|block| block.took) / count;
-        let variance = (sum(|block| block.squares) / count - took * took).max(0.0);
+        let accuracy = sum(|block| block.ratios) / count;
+        let variance = (sum(|block| block.squares) / count - accuracy * accuracy).max(0.0);
         Recent {
             ios,
             late,
             took: Nanos(took as u64),
             ideal: Nanos((sum(|block| block.ideals) / count) as u64),
-            accuracy: sum(|block| block.ratios) / count,
-            cov: if took > 0.0 { variance.sqrt() / took } else { 0.0 },
+            accuracy,
+            cov: if accuracy > 0.0 { variance.sqrt() / accuracy } else { 0.0 },
         }
     }
 }
