@@ -46,6 +46,11 @@ impl ArrayArg {
     pub(crate) fn is_some(&self) -> bool {
         self.array.is_some()
     }
+
+    /// Returns the array as it is written on the command line.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.array.as_ref().map(ToString::to_string)
+    }
 }
 
 impl DriveArgs {

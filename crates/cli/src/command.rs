@@ -380,6 +380,24 @@ mod tests {
     }
 
     #[test]
+    fn the_commands_in_scenarios_can_be_typed() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+        let mut typed = 0;
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let comments: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+            for words in example_commands(&comments.join("\n")) {
+                typed += 1;
+                if let Err(error) = Cli::command().try_get_matches_from(&words) {
+                    panic!("{}: {words:?}: {error}", path.display());
+                }
+            }
+        }
+        assert!(typed > 10, "{typed}");
+    }
+
+    #[test]
     fn help_is_sentences_with_a_verb_and_an_object() {
         let odd = ["Who", "Whom", "What", "Of", "Has", "So", "Somebody", "Nobody", "One"];
         let cli = Cli::command();

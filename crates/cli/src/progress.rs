@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -61,6 +62,8 @@ impl std::error::Error for Interrupted {}
 /// A progress bar that appears only in long runs, and is redrawn even without progress.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    /// Position up to which the bar grows by itself, a step each millisecond; 0 if it does not.
+    grows_to: Arc<AtomicU64>,
     /// Dropping it ends the thread that shows the bar.
     shown: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
@@ -77,12 +80,13 @@ impl Progress {
         };
         let style = ProgressStyle::with_template(template).expect("the template is constant and valid");
         bar.set_style(style.with_key("to_go", to_go));
+        let grows_to = Arc::new(AtomicU64::new(0));
         let shown = (!quiet && io::stderr().is_terminal()).then(|| {
             let (end, ended) = mpsc::channel();
-            let bar = bar.clone();
-            (end, thread::spawn(move || show(&bar, &ended)))
+            let (bar, grows_to) = (bar.clone(), Arc::clone(&grows_to));
+            (end, thread::spawn(move || show(&bar, &grows_to, &ended)))
         });
-        Progress { bar, shown }
+        Progress { bar, grows_to, shown }
     }
 
     /// Changes the total of a bar that has one.
@@ -90,6 +94,23 @@ impl Progress {
         if self.shown.is_some() && self.bar.length().is_some_and(|length| length != total) {
             self.bar.set_length(total);
         }
+    }
+
+    /// Sets the progress of a bar whose steps are milliseconds to `done`. From there it grows with time to `until`, at
+    /// most: for parts of the work of which nothing but the duration is known before they end.
+    ///
+    /// # Errors
+    /// [`Interrupted`] after Ctrl-C.
+    pub(crate) fn set_growing(
+        &mut self,
+        done: u64,
+        until: u64,
+        message: impl FnOnce() -> String,
+    ) -> Result<(), Interrupted> {
+        self.grows_to.store(0, Ordering::Relaxed);
+        self.set(done, message)?;
+        self.grows_to.store(until, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Sets the progress to `done` of the total, with a message.
@@ -114,10 +135,12 @@ fn to_go(state: &ProgressState, text: &mut dyn fmt::Write) {
     }
 }
 
-/// Shows `bar` after the silent time, until it has `ended`.
-fn show(bar: &ProgressBar, ended: &mpsc::Receiver<()>) {
+/// Shows `bar` after the silent time, until it has `ended`; it grows by itself to `grows_to`.
+fn show(bar: &ProgressBar, grows_to: &AtomicU64, ended: &mpsc::Receiver<()>) {
     let mut wait = SILENT_TIME;
     while ended.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let left = grows_to.load(Ordering::Relaxed).saturating_sub(bar.position());
+        bar.inc(left.min(wait.as_millis() as u64));
         if wait == SILENT_TIME {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }

@@ -283,6 +283,12 @@ pub(crate) const REPRODUCE: Glossary = &[
         "Measured on this machine: the median of the runs. `range live` is their minimum and maximum.",
     ),
     (
+        "what live means",
+        "Whether the live figure is as published or near; else whether it is as simulated, under the conditions of the live \
+         experiment where these are not the paper's; else its relative deviation from the published figure. A figure of this \
+         machine, such as the speed of its storage, is held against nothing.",
+    ),
+    (
         "what it means",
         "Whether the figure in virtual time is calibrated, as published, or near; else its relative deviation from the \
          published figure, or from the nearer end of a published range.",

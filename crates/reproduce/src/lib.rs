@@ -88,6 +88,16 @@ pub fn live_estimates(paper: Paper, results: &Results) -> BTreeMap<String, Estim
     }
 }
 
+/// Returns figures of `paper` in virtual time under the conditions of its live tasks, where these are not the paper's: what
+/// [`live_estimates`] are held against.
+#[must_use]
+pub fn live_conditions(paper: Paper, results: &Results) -> BTreeMap<String, Estimate> {
+    match paper {
+        Paper::Waseda2006 => waseda2006::live_conditions(results),
+        _ => BTreeMap::new(),
+    }
+}
+
 /// Returns the figures of `paper` that follow from `results`, by the identifiers of [`Published::id`]. Figures whose tasks have
 /// no results are left out.
 #[must_use]

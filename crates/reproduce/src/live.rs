@@ -6,6 +6,7 @@
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_model::Nanos;
 use sakiyomi_scenario::Scenario;
 use sakiyomi_scenario::spec::{DriveChoice, ReadMethod};
 use sakiyomi_trace::generate::pc::PcParams;
@@ -63,6 +64,42 @@ impl LiveExperiment {
         }
     }
 }
+
+impl LiveExperiment {
+    /// Returns roughly how long the experiment takes on two cores, for a progress bar.
+    #[must_use]
+    pub fn expected(&self) -> Nanos {
+        /// To make files, to mount a drive and to unmount it.
+        const MOUNT_S: f64 = 0.3;
+        Nanos::from_secs_f64(match self {
+            LiveExperiment::Prefetch(program) => {
+                MOUNT_S + WAITING_RATIO * program.bytes as f64 / program.compute_bytes_per_s
+            }
+            LiveExperiment::Count(count) => {
+                let rate = count.compute_bytes_per_s.unwrap_or(COUNTED_IN_MEMORY_BYTES_PER_S);
+                MOUNT_S + WAITING_RATIO * count.bytes as f64 / rate
+            }
+            LiveExperiment::Readers(readers) => MOUNT_S + f64::from(readers.duration_s),
+            LiveExperiment::Replay(LiveReplay { params, .. }) => {
+                MOUNT_S + params.duration.as_secs_f64() + COMMAND_S * params.commands as f64
+            }
+            LiveExperiment::Speed(_) => SPEED_S,
+            LiveExperiment::DirectRead(read) => MOUNT_S + read.run_ms as f64 / 1e3,
+            LiveExperiment::Query1(tables) | LiveExperiment::Join(tables) => TABLES_S * tables.scale,
+        })
+    }
+}
+
+/// Elapsed time over computing time of a program that reads an emulated drive, with and without prefetching.
+const WAITING_RATIO: f64 = 1.3;
+/// Bytes that are written and counted in memory in a second.
+const COUNTED_IN_MEMORY_BYTES_PER_S: f64 = 4e8;
+/// Mean response of the commands of the replayed workload.
+const COMMAND_S: f64 = 4e-3;
+/// Duration of the simulation of the whole benchmark.
+const SPEED_S: f64 = 0.3;
+/// Duration of the generation of tables of scale factor 1, and of queries on them.
+const TABLES_S: f64 = 8.0;
 
 /// A program that reads a file and computes meanwhile.
 #[derive(Clone, Debug)]

@@ -32,6 +32,12 @@ pub struct Published {
     /// Which parameter is calibrated to the figure, which assumption it depends on, or why it differs.
     #[serde(default)]
     pub note: Option<String>,
+    /// Whether a live figure is one of this machine, such as the speed of its storage, which nothing is held against.
+    #[serde(default, rename = "of_machine")]
+    pub is_of_machine: bool,
+    /// Why a live figure may differ from the published one.
+    #[serde(default)]
+    pub live_note: Option<String>,
 }
 
 /// How a reproduced figure should relate to the published one.
@@ -70,6 +76,9 @@ pub fn published() -> Vec<Published> {
     file.figure
 }
 
+/// End of the identifiers of gains in percent.
+const GAIN_SUFFIX: &str = ".speedup";
+
 impl Published {
     /// Relative deviation of `value` from the published figure, 0 within a range or beyond a bound; `None` from a
     /// published 0.
@@ -80,6 +89,14 @@ impl Published {
         }
         let nearest = if value > self.value { self.to.unwrap_or(self.value) } else { self.value };
         (nearest != 0.0).then(|| value / nearest - 1.0)
+    }
+
+    /// Relative deviation of a live figure from that in virtual time, under the same conditions. A gain in percent is judged
+    /// by the ratio of times that it stands for: of a small one, hundredths of the time would be most.
+    #[must_use]
+    pub fn live_deviation(&self, live: f64, simulated: f64) -> Option<f64> {
+        let base = if self.id.ends_with(GAIN_SUFFIX) { 100.0 } else { 0.0 };
+        (base + simulated != 0.0).then(|| (base + live) / (base + simulated) - 1.0)
     }
 
     /// Returns whether `value` is in the published range, or on the right side of a published bound.
@@ -123,6 +140,17 @@ mod tests {
             let derived = 100.0 * (standard / prefetch - 1.0);
             assert!((derived - faster).abs() < 0.15, "{machine} {file}: {derived}");
         }
+    }
+
+    #[test]
+    fn a_live_gain_is_held_against_a_simulated_one_by_their_times() {
+        let all = published();
+        let figure = |id: &str| all.iter().find(|figure| figure.id == id).unwrap();
+        let gain = figure("a.mean.speedup").live_deviation(21.0, 10.0).unwrap();
+        assert!((gain - 0.1).abs() < 1e-9, "{gain}");
+        let time = figure("128KiB.mmap.1").live_deviation(12.0, 10.0).unwrap();
+        assert!((time - 0.2).abs() < 1e-9, "{time}");
+        assert_eq!(figure("128KiB.mmap.1").live_deviation(1.0, 0.0), None);
     }
 
     #[test]

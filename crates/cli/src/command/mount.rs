@@ -164,7 +164,13 @@ impl Mount {
     }
 
     fn result(&self, finished: &Finished, directory: String) -> MountResult {
-        MountResult { directory, drive: self.drive.clone(), ..result::result(finished) }
+        MountResult { directory, drive: self.drive_text(), ..result::result(finished) }
+    }
+
+    /// Returns the drive as it was given, with its array and its changed settings.
+    fn drive_text(&self) -> Option<String> {
+        let parts = self.drive.iter().cloned().chain(self.array.text()).chain(self.set.iter().cloned());
+        self.drive.as_ref().map(|_| parts.collect::<Vec<_>>().join(", "))
     }
 
     /// Mounts the directory. If it contains many files, scanning them takes a while.

@@ -100,6 +100,41 @@ fn a_mount_leaves_a_report_when_it_ends_by_ctrl_c() {
 }
 
 #[test]
+fn a_mounted_array_serves_what_was_written_as_its_simulation_does() {
+    if !can_mount("a_mounted_array_serves") {
+        return;
+    }
+    let scratch = Scratch::new("mount_array");
+    // One drive has failed: its data is that of the others, and its reads are theirs.
+    let drive = "--drive deskstar-7k250 --array raid5:4:64KiB --set array.failed=[1]";
+    let served = Served::start(&scratch, &format!("{drive} --direct-io --record trace.csv --json"));
+    let content: Vec<u8> = (0..1_500_000_u32).flat_map(|number| number.to_le_bytes()).collect();
+    fs::write(scratch.0.join("disk/file"), &content).unwrap();
+    assert!(fs::read(scratch.0.join("disk/file")).unwrap() == content);
+    served.signal("INT");
+    let (code, text) = served.ended();
+    assert_eq!(code, Some(0));
+    let mounted = json(&text)["result"].clone();
+    assert_eq!(mounted["drive"], "deskstar-7k250, raid5:4:64KiB, array.failed=[1]");
+    let simulated = json(&scratch.ok(&format!("sim trace.csv {drive} --json")))["result"].clone();
+    for (class, key) in [
+        ("full_hit", "full_hits"),
+        ("active_hit", "active_hits"),
+        ("near_miss", "near_misses"),
+        ("purged_miss", "purged_misses"),
+        ("pure_miss", "pure_misses"),
+    ] {
+        let classes = mounted["by_class"].as_array().unwrap();
+        let of_class = classes.iter().find(|of| of["class"] == class);
+        let requests = of_class.map_or(0, |of| of["count"].as_u64().unwrap());
+        assert_eq!(requests, simulated[key], "{class}: {classes:?}");
+    }
+    // Replies are late by what it takes to wake a thread, and never early.
+    let mean = |result: &serde_json::Value| result["response_ns"]["mean"].as_u64().unwrap();
+    assert!(mean(&mounted) >= mean(&simulated), "{mounted} {simulated}");
+}
+
+#[test]
 fn a_mount_lasts_until_it_is_taken_away_and_says_what_it_saw() {
     if !can_mount("a_mount_lasts") {
         return;

@@ -19,7 +19,7 @@ pub struct MountResult {
     /// The mount point.
     #[serde(default)]
     pub directory: String,
-    /// The emulated drive; absent if the files had their own speed.
+    /// The emulated drive as it was given, with its array and changed settings; absent if the files had their own speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
     /// Time from mount to unmount in nanoseconds.

@@ -65,6 +65,20 @@ pub struct ReproducedFigure {
     /// The figure measured live on this machine; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<ReproducedValue>,
+    /// The figure in virtual time under the conditions of the live experiment; absent if they are the paper's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_conditions: Option<ReproducedValue>,
+    /// Relative deviation of the live figure from the published one; absent if it is a figure of this machine, such as the
+    /// speed of its storage, which nothing is held against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_deviation_ratio: Option<f64>,
+    /// Relative deviation of the live figure from that in virtual time under its conditions; of a gain, that of the ratio of
+    /// times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_from_simulated_ratio: Option<f64>,
+    /// The reason why the live figure may differ from the published one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub live_note: String,
     /// Relative deviation of the figure in virtual time from the published one; absent from a published 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deviation_ratio: Option<f64>,
@@ -76,6 +90,17 @@ pub struct ReproducedFigure {
     /// The reason why it differs, is calibrated, or is absent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+}
+
+/// How a live figure relates to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveVerdict {
+    /// It is near the published one.
+    AsPublished,
+    /// It is not, but near that in virtual time under the same conditions.
+    AsSimulated,
+    /// It is near neither.
+    Differs,
 }
 
 /// A reproduced value: median and range over the seeds or runs.
@@ -110,9 +135,43 @@ impl ReproducedFigure {
     /// Returns whether it is simulated and agrees with the published figure. A published bound has no tolerance.
     #[must_use]
     pub fn agrees(&self) -> bool {
-        let is_bound = matches!(self.relation.as_str(), "at least" | "at most" | "more than");
         let is_near = self.deviation_ratio.is_some_and(|ratio| ratio.abs() <= AGREEMENT_RATIO_MAX);
-        self.simulated.is_some() && (self.is_met || is_near && !is_bound)
+        self.simulated.is_some() && (self.is_met || is_near && !self.is_bound())
+    }
+
+    fn is_bound(&self) -> bool {
+        matches!(self.relation.as_str(), "at least" | "at most" | "more than")
+    }
+
+    /// Returns what a live figure is held against, if it is held against anything, and whether it agrees with that.
+    #[must_use]
+    pub fn live_verdict(&self) -> Option<LiveVerdict> {
+        self.live?;
+        let ratio = self.live_deviation_ratio?;
+        let tolerance = if self.is_bound() { 0.0 } else { AGREEMENT_RATIO_MAX };
+        let is_near = |ratio: &f64| ratio.abs() <= AGREEMENT_RATIO_MAX;
+        Some(match self.live_from_simulated_ratio.filter(is_near) {
+            _ if ratio.abs() <= tolerance => LiveVerdict::AsPublished,
+            Some(_) => LiveVerdict::AsSimulated,
+            None => LiveVerdict::Differs,
+        })
+    }
+
+    /// The meaning of the live figure in some words.
+    fn live_meaning(&self) -> String {
+        let percent = Value::Change(self.live_deviation_ratio.unwrap_or_default()).text();
+        let simulated = self.live_conditions.map(|value| format!(", {}", self.number(value.median)));
+        let simulated = simulated.unwrap_or_default();
+        match (self.live, self.live_verdict()) {
+            (None, _) => String::new(),
+            (Some(_), None) => "of this machine".to_owned(),
+            (_, Some(LiveVerdict::AsPublished)) if self.live_deviation_ratio == Some(0.0) => {
+                "as published".to_owned()
+            }
+            (_, Some(LiveVerdict::AsPublished)) => format!("near, {percent}"),
+            (_, Some(LiveVerdict::AsSimulated)) => format!("as simulated{simulated}"),
+            (_, Some(LiveVerdict::Differs)) => format!("differs, {percent}"),
+        }
     }
 
     /// The meaning of the reproduced figures in two or three words.
@@ -207,12 +266,32 @@ fn calibrated_or_live(paper: &ReproducedPaper) -> Option<String> {
     let verb = |many: usize, one: &'static str, several: &'static str| if many == 1 { one } else { several };
     let calibrated = (calibrated > 0)
         .then(|| format!("{} {} calibrated", count(calibrated as u64), verb(calibrated, "is", "are")));
-    let live =
-        (live > 0).then(|| format!("{} {} measured live", count(live as u64), verb(live, "was", "were")));
+    let live = (live > 0).then(|| {
+        format!("{} {} measured live{}", count(live as u64), verb(live, "was", "were"), live_agreement(paper))
+    });
     let both: Vec<String> = [calibrated, live].into_iter().flatten().collect();
     (!both.is_empty()).then(|| {
         format!("Of the {} published figures, {}.", count(paper.figures.len() as u64), both.join(" and "))
     })
+}
+
+/// Returns how many of the live figures agree with others, of those that are held against any.
+fn live_agreement(paper: &ReproducedPaper) -> String {
+    let verdicts: Vec<LiveVerdict> =
+        paper.figures.iter().filter_map(ReproducedFigure::live_verdict).collect();
+    let many = |verdict| verdicts.iter().filter(|other| **other == verdict).count() as u64;
+    let words = [
+        (LiveVerdict::AsPublished, "as published"),
+        (LiveVerdict::AsSimulated, "only as simulated"),
+        (LiveVerdict::Differs, "differing from both"),
+    ];
+    let words = words.map(|(verdict, words)| (many(verdict), words));
+    let words: Vec<String> = words
+        .iter()
+        .filter(|(many, _)| *many > 0)
+        .map(|(many, words)| format!("{} {words}", count(*many)))
+        .collect();
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
 /// Returns a sentence about the figure with the greatest deviation among those that do not agree.
@@ -252,6 +331,7 @@ fn table(paper: &ReproducedPaper) -> Section {
         .when(has_live, |rows| rows.figure("here live", |figure| median(figure, figure.live)))
         .text("unit", |figure| figure.unit.as_str())
         .text("what it means", |figure| figure.meaning())
+        .when(has_live, |rows| rows.text("what live means", |figure| figure.live_meaning()))
         .when(has_ranges, |rows| {
             rows.figure("range over seeds", |figure| range(figure, figure.simulated)).spare(1)
         })
@@ -270,32 +350,39 @@ fn table(paper: &ReproducedPaper) -> Section {
 /// Returns the notes of all figures; each note once, with the figures that it is about.
 fn notes(papers: &[ReproducedPaper]) -> Section {
     let mut notes: Vec<Note> = Vec::new();
-    for (paper, figure) in
-        papers.iter().flat_map(|paper| paper.figures.iter().map(move |figure| (paper, figure)))
-    {
-        if figure.note.is_empty() {
-            continue;
-        }
-        let label = Value::from(paper.name.as_str());
-        let is_known = |note: &&mut Note| {
-            note.text == figure.note && note.label.as_ref().is_some_and(|known| known.value == label)
-        };
-        match notes.iter_mut().find(is_known) {
-            Some(note) => {
-                // One line for all: some notes are about a dozen figures.
-                note.details.iter_mut().for_each(|figures| {
-                    figures.push_str("; ");
-                    figures.push_str(&figure.what);
-                });
+    for paper in papers {
+        for figure in &paper.figures {
+            add_note(&mut notes, paper, figure, &figure.note);
+            if figure.live_verdict().is_some_and(|verdict| verdict != LiveVerdict::AsPublished) {
+                add_note(&mut notes, paper, figure, &figure.live_note);
             }
-            None => notes.push(Note {
-                label: Some(Cell::from(paper.name.as_str())),
-                text: figure.note.clone(),
-                details: vec![figure.what.clone()],
-            }),
         }
     }
     Section::Notes(Notes { heading: "Calibrations, assumptions and differences", notes })
+}
+
+/// Adds the note of a figure, or the figure to the same note of another one.
+fn add_note(notes: &mut Vec<Note>, paper: &ReproducedPaper, figure: &ReproducedFigure, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    let label = Value::from(paper.name.as_str());
+    let is_known =
+        |note: &&mut Note| note.text == text && note.label.as_ref().is_some_and(|known| known.value == label);
+    match notes.iter_mut().find(is_known) {
+        Some(note) => {
+            // One line for all: some notes are about a dozen figures.
+            note.details.iter_mut().for_each(|figures| {
+                figures.push_str("; ");
+                figures.push_str(&figure.what);
+            });
+        }
+        None => notes.push(Note {
+            label: Some(Cell::from(paper.name.as_str())),
+            text: text.to_owned(),
+            details: vec![figure.what.clone()],
+        }),
+    }
 }
 
 /// Returns what was measured live, and what was not.

@@ -38,12 +38,21 @@ pub(super) fn run(
     if tasks.is_empty() {
         return Ok(notes);
     }
-    let mut progress = Progress::new(Some(tasks.len() as u64), common.quiet);
+    let expected_ms = |task: &LiveTask| match kept.contains(task.key()) {
+        true => 0,
+        false => task.experiment.expected().0 / 1_000_000,
+    };
+    let expected_ms: Vec<u64> = tasks.iter().map(|(_, task)| expected_ms(task)).collect();
+    let mut progress = Progress::new(Some(expected_ms.iter().sum()), common.quiet);
+    let mut done_ms = 0;
     // Jobs of single experiments show no bar of their own.
     let silent = Common { quiet: true, ..common.clone() };
     let scratch = Scratch::find();
-    for (done, (paper, task)) in tasks.iter().enumerate() {
-        progress.set(done as u64, || format!("live: {}", paper.id()))?;
+    for (number, (paper, task)) in tasks.iter().enumerate() {
+        let end_ms = done_ms + expected_ms[number];
+        let message = || format!("live: {}, {} of {}", paper.id(), number + 1, tasks.len());
+        progress.set_growing(done_ms, end_ms, message)?;
+        done_ms = end_ms;
         let measured = match (kept.get(task.key()), &scratch) {
             (Some(metrics), _) => Ok(measured_before(&task.experiment, metrics)),
             (None, Ok(scratch)) => measure(&task.experiment, scratch, &silent),

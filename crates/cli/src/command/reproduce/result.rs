@@ -4,8 +4,8 @@ use sakiyomi_report::result::{
     ReproduceResult, ReproducedCurve, ReproducedFigure, ReproducedPaper, ReproducedValue,
 };
 use sakiyomi_reproduce::{
-    Curve, Effort, Estimate, Paper, Published, Relation, Results, curves, estimates, live_estimates,
-    published,
+    Curve, Effort, Estimate, Paper, Published, Relation, Results, curves, estimates, live_conditions,
+    live_estimates, published,
 };
 
 use super::live::LiveNotes;
@@ -23,12 +23,17 @@ pub(super) fn result(
     let published = published();
     let papers = papers.iter().map(|paper| {
         let (estimates, live) = (estimates(*paper, results), live_estimates(*paper, live_results));
+        let conditions = live_conditions(*paper, results);
         let of_paper = published.iter().filter(|figure| figure.paper == *paper);
         ReproducedPaper {
             name: paper.id().to_owned(),
             title: paper.title().to_owned(),
             figures: of_paper
-                .map(|published| figure(published, estimates.get(&published.id), live.get(&published.id)))
+                .map(|published| {
+                    let live =
+                        Live { estimate: live.get(&published.id), conditions: conditions.get(&published.id) };
+                    figure(published, estimates.get(&published.id), live)
+                })
                 .collect(),
             live: live_notes.remove(paper).unwrap_or_default(),
             curves: curves(*paper, results).into_iter().map(curve).collect(),
@@ -37,7 +42,16 @@ pub(super) fn result(
     ReproduceResult { effort: effort.to_owned(), papers: papers.collect() }
 }
 
-fn figure(published: &Published, estimate: Option<&Estimate>, live: Option<&Estimate>) -> ReproducedFigure {
+/// A figure measured live, and that in virtual time under its conditions, if these are not the paper's.
+struct Live<'a> {
+    estimate: Option<&'a Estimate>,
+    conditions: Option<&'a Estimate>,
+}
+
+fn figure(published: &Published, estimate: Option<&Estimate>, live: Live<'_>) -> ReproducedFigure {
+    // Held against nothing if it is a figure of this machine.
+    let judged = live.estimate.filter(|_| !published.is_of_machine).map(|live| live.median);
+    let simulated = live.conditions.or(estimate).map(|simulated| simulated.median);
     let absent = || format!("Not in virtual time: {}.", published.paper.why_not_virtual());
     let note = published.note.clone();
     ReproducedFigure {
@@ -49,7 +63,13 @@ fn figure(published: &Published, estimate: Option<&Estimate>, live: Option<&Esti
         published: published.value,
         published_to: published.to,
         simulated: estimate.map(value),
-        live: live.map(value),
+        live: live.estimate.map(value),
+        live_conditions: live.estimate.and(live.conditions).map(value),
+        live_deviation_ratio: judged.and_then(|live| published.deviation(live)),
+        live_from_simulated_ratio: judged
+            .zip(simulated)
+            .and_then(|(live, simulated)| published.live_deviation(live, simulated)),
+        live_note: live.estimate.and(published.live_note.clone()).unwrap_or_default(),
         deviation_ratio: estimate.and_then(|estimate| published.deviation(estimate.median)),
         is_met: estimate.is_some_and(|estimate| published.is_met_by(estimate.median)),
         is_calibrated: published.is_calibrated,
