@@ -22,7 +22,7 @@ use crate::protocol::{
     data_reply, error_reply, greeting, simple_reply,
 };
 use crate::quota::{Permit, Quota};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// Threads of a connection: requests to the content that are performed at the same time. Disks reorder up to 32, which
 /// several connections reach; a fast device is busy with these.
@@ -132,7 +132,7 @@ impl Read for Socket {
     }
 }
 
-/// What one thread at a time receives from.
+/// The receiving end, for one thread at a time.
 #[derive(Debug)]
 struct Inbound {
     socket: BufReader<Socket>,
