@@ -19,6 +19,7 @@ and /dev/fuse for the mount. Exit code 1 if anything is off.
 """
 
 import argparse
+import atexit
 import json
 import os
 import shutil
@@ -56,6 +57,7 @@ class Server:
             if socket.exists() or self.process.poll() is not None:
                 break
             time.sleep(0.01)
+        atexit.register(self.process.kill)
         if not socket.exists():
             sys.exit(f"no server: {self.process.communicate()[1]}")
 
@@ -84,7 +86,9 @@ def fio(server, seconds, depth, pattern, size, seed, *options):
              f"--bs={size}", f"--iodepth={depth}", "--time_based", f"--runtime={seconds}", f"--randseed={seed}",
              "--random_generator=tausworthe64", "--norandommap", "--lat_percentiles=1", "--percentile_list=50:99",
              "--output-format=json", *options]
-    job = json.loads(run(*words, timeout=seconds + 120))["jobs"][0]
+    # The engine prints a line before the result.
+    printed = run(*words, timeout=seconds + 120)
+    job = json.loads(printed[printed.index("{"):])["jobs"][0]
     done = job["write" if "write" in pattern else "read"]
     latency = done["lat_ns"]
     return {"mean": latency["mean"], "p50": latency["percentile"]["50.000000"],
