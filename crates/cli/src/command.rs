@@ -17,6 +17,7 @@ mod query;
 mod reproduce;
 mod run;
 mod scenario;
+mod serve;
 mod shell;
 mod sim;
 mod sort;
@@ -56,6 +57,7 @@ use crate::tables::run_command;
   sakiyomi sort lineitem.parquet --by l_partkey,l_suppkey:desc --memory 512MiB -o sorted.parquet
   sakiyomi stream run alerts.toml
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
+  sakiyomi serve --drive deskstar-7k250 --nbd disk.sock
   sakiyomi run -- gzip -k big.tar
   sakiyomi iorate run 20 /mnt/disk -- tar cf backup.tar /mnt/disk
 ",
@@ -63,7 +65,7 @@ use crate::tables::run_command;
 Durations need their unit: 250us, 1.5ms, 10s.
 `sakiyomi NAME` with any other NAME runs the program sakiyomi-NAME from PATH, if there is one, with the remaining arguments.
 Exit codes: 0 success, 1 a requested check failed, 2 usage or operating error; 130 ended by Ctrl-C.
-`run` and `iorate run` exit with the code of their command, `wc` and `grep` with the codes of GNU wc and grep."
+`run`, `iorate run` and `serve` exit with the code of their command, `wc` and `grep` with the codes of GNU wc and grep."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -106,6 +108,9 @@ pub(crate) enum Command {
     /// Set and watch rates: constant I/O times for processes on a mount
     #[command(subcommand, help_template = HELP, before_help = iorate::EXAMPLES)]
     Iorate(iorate::Iorate),
+    /// Serve a file, a disk or an emulated drive as a block device over NBD
+    #[command(help_template = HELP, before_help = serve::EXAMPLES)]
+    Serve(serve::Serve),
     /// Unmount a directory mounted by sakiyomi
     #[command(help_template = HELP, before_help = umount::EXAMPLES)]
     Umount(umount::Umount),
@@ -160,12 +165,13 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns whether Ctrl-C makes the command clean up and end at its next update of the progress. `run` and
-    /// `iorate run` leave signals to their program; `wc` and `grep` have nothing to clean up, and end at once.
+    /// Returns whether Ctrl-C makes the command clean up and end at its next update of the progress. `run`,
+    /// `iorate run` and `serve` with a command leave signals to their program; `wc` and `grep` have nothing to clean up, and end at once.
     pub(crate) fn ends_at_a_look(&self) -> bool {
         match self {
             Command::Run(_) | Command::Wc(_) | Command::Grep(_) => false,
             Command::Iorate(iorate) => !iorate.holds_signals(),
+            Command::Serve(serve) => !serve.holds_signals(),
             _ => true,
         }
     }
@@ -252,6 +258,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Iorate(iorate) => iorate.run(common),
         Command::Profile(profile) => profile.run(common),
         Command::Daemon(daemon) => daemon.run(common),
+        Command::Serve(serve) => serve.run(common),
         Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),
         Command::Scenario(scenario) => scenario.run(common),

@@ -196,6 +196,11 @@ const RELATED: &[Related] = &[
         pages: &[("mount", "8"), ("fuse", "4")],
         documents: &["docs/how-to/mount.md", "docs/explanation/mount.md"],
     },
+    Related {
+        topic: "serve",
+        pages: &[("nbd-client", "8"), ("qemu-img", "1"), ("nbdcopy", "1")],
+        documents: &["docs/how-to/serve.md", "docs/explanation/serve.md"],
+    },
     Related { topic: "umount", pages: &[("umount", "8")], documents: &["docs/how-to/mount.md"] },
     Related {
         topic: "iorate",

@@ -47,6 +47,11 @@ impl Frontend {
         self.dispatcher.busy()
     }
 
+    /// Returns whether the device's thread runs before all ordinary ones; `None` without a device.
+    pub(crate) fn is_real_time(&self) -> Option<bool> {
+        self.dispatcher.is_real_time()
+    }
+
     /// Returns whether requests take a drive's time, or else only the backing file's.
     pub(crate) fn has_drive(&self) -> bool {
         self.dispatcher.has_drive()

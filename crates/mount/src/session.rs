@@ -311,6 +311,13 @@ impl Mounted {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
 
+    /// Returns whether the thread that replies at the times of a drive or of rates runs before all ordinary ones; `None`
+    /// without a drive and rates. Without the right to it, replies are late when all cores are busy.
+    #[must_use]
+    pub fn is_real_time(&self) -> Option<bool> {
+        self.frontend.is_real_time()
+    }
+
     /// Returns statistics up to now.
     #[must_use]
     pub fn seen(&self) -> Snapshot {

@@ -114,8 +114,8 @@ enum ListeningSocket {
 impl Listener {
     pub(crate) fn bind(address: &Address) -> Result<Listener, Error> {
         let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::AddrInUse => Error::InUse(address.clone()),
-            _ => Error::Listen { address: address.clone(), source },
+            io::ErrorKind::AddrInUse => Error::InUse(address.to_string()),
+            _ => Error::Listen { address: address.to_string(), source },
         };
         let (socket, path) = match address {
             Address::Unix(path) => {
@@ -178,9 +178,9 @@ fn remove_stale(path: &Path, address: &Address) -> Result<(), Error> {
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|source| Error::Listen { address: address.clone(), source })
+            fs::remove_file(path).map_err(|source| Error::Listen { address: address.to_string(), source })
         }
-        _ => Err(Error::InUse(address.clone())),
+        _ => Err(Error::InUse(address.to_string())),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::protocol::{
     data_reply, error_reply, greeting, simple_reply,
 };
 use crate::quota::{Permit, Quota};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// Threads of a connection: requests to the content that are performed at the same time. Disks reorder up to 32, which
 /// several connections reach; a fast device is busy with these.
@@ -34,9 +34,9 @@ const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes that are received at a time, as far as they are there: the headers of many small requests.
 const RECEIVE_BYTES: usize = 16 << 10;
 
-/// Reads up to this size are replied to by the receiving thread if the page cache has them: it takes less time than
+/// Largest transfer that the receiving thread performs if the page cache takes part in it: that takes less time than
 /// waking another thread to receive.
-const INLINE_READ_MAX_BYTES: u32 = 64 << 10;
+const INLINE_TRANSFER_MAX_BYTES: u32 = 32 << 10;
 
 /// Parts in a reply to a question for the block status; the client asks again after them.
 const STATUS_PARTS_MAX: usize = 1024;
@@ -132,7 +132,7 @@ impl Read for Socket {
     }
 }
 
-/// What one thread at a time receives from.
+/// The receiving end, for one thread at a time.
 #[derive(Debug)]
 struct Inbound {
     socket: BufReader<Socket>,
@@ -297,21 +297,32 @@ impl Connection {
         access.fua = request.fua;
         access.extents = self.extents(&request);
         access.bytes = dispatcher.bytes(&access.extents, request.length.into());
-        if !dispatcher.has_device()
-            && request.command == Command::Read
-            && request.length <= INLINE_READ_MAX_BYTES
-            && let Body::Buffer(buffer, _) = &mut work.body
-            && self
-                .server
-                .volume()
-                .read_cached(request.offset, &mut buffer.space()[..request.length as usize])
-        {
-            buffer.set_len(request.length as usize);
+        if self.transferred_inline(&mut work) {
             dispatcher.answered(&access);
             work.answer(None);
             return None;
         }
         dispatcher.begin(access, work).map(|in_flight| in_flight as Arc<dyn Perform>)
+    }
+
+    /// Performs a small transfer at once, if that takes no time of a device; returns whether it has.
+    fn transferred_inline(&self, work: &mut Work) -> bool {
+        let (volume, Request { command, offset, length, fua, .. }) = (self.server.volume(), work.request);
+        if self.server.dispatcher().has_device() || volume.is_direct() || length > INLINE_TRANSFER_MAX_BYTES {
+            return false;
+        }
+        let Body::Buffer(buffer, _) = &mut work.body else { return false };
+        match command {
+            Command::Read => {
+                let length = length as usize;
+                let is_read = volume.read_cached(offset, &mut buffer.space()[..length]);
+                buffer.set_len(length);
+                is_read
+            }
+            // A failure is repeated, and reported, on the way of all others.
+            Command::Write => !fua && volume.write(offset, buffer).is_ok(),
+            _ => false,
+        }
     }
 
     /// Returns the extents of a request on the device, of which each sector is whole.

@@ -7,8 +7,6 @@ use sakiyomi_drive::spec::SpecError;
 use sakiyomi_regulate::RateError;
 use sakiyomi_trace::TraceError;
 
-use crate::Address;
-
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -57,7 +55,7 @@ pub enum Error {
     Address(String),
     /// Another process listens there.
     #[error("another program listens on {0} already; end it, or name another address")]
-    InUse(Address),
+    InUse(String),
     /// A file that is not a socket is there.
     #[error("{} is there already and is not a socket; name another path", .0.display())]
     NotASocket(PathBuf),
@@ -65,7 +63,7 @@ pub enum Error {
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
-        address: Address,
+        address: String,
         /// The cause.
         source: io::Error,
     },

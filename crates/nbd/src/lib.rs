@@ -13,7 +13,8 @@
 //! |---|---|
 //! | negotiation, requests and replies as bytes (pure) | `protocol.rs`, `protocol/` |
 //! | where a server listens | `address.rs` |
-//! | content, device, exports, rates, connections | `server.rs` |
+//! | the life of a server: content, device, exports, connections | `server.rs` |
+//! | what connections share: rates, statistics | `shared.rs` |
 //! | the threads and requests of a connection | `connection.rs` |
 //! | replies, for clients that read slowly | `outbound.rs` |
 //! | the memory of a connection | `quota.rs` |
@@ -41,7 +42,10 @@ mod error;
 mod outbound;
 mod quota;
 mod server;
+mod shared;
 
 pub use address::Address;
 pub use error::Error;
-pub use server::{ExportOptions, Finished, Options, Server, Snapshot, serve};
+pub use sakiyomi_regulate::{Percent, Rate};
+pub use server::{ExportOptions, Finished, Options, Server, serve};
+pub use shared::Snapshot;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Unanswered requests of a connection; the next one is received when one has been answered.
 const REQUESTS_MAX: usize = 1024;
 
-/// What a connection may still use.
+/// Bounds of a connection, and how much of them is in use.
 #[derive(Debug)]
 pub(crate) struct Quota {
     bytes_max: usize,

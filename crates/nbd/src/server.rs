@@ -1,26 +1,26 @@
 //! The life of a server: content, device, exports and their rates, connections.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use sakiyomi_io::buffer::{Account, BufferPool, Memory, class_size};
+use sakiyomi_io::buffer::{BufferPool, Memory};
 use sakiyomi_io::{Access, Volume, VolumeOptions, raise_open_files_max};
-use sakiyomi_model::{Bytes, Nanos, StreamId};
+use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_realtime::{
-    BACKING_SECTOR, BACKING_THREADS, Dispatcher, EmulatedStorage, Issuer, Past, Rates, Recording, Regulate,
-    StartError, Timeline, Totals, Watch, serve_promptly, start_backing, start_emulated, start_pool,
+    BACKING_SECTOR, BACKING_THREADS, Dispatcher, EmulatedStorage, Recording, Regulate, StartError, Timeline,
+    Watch, serve_promptly, start_backing, start_emulated, start_pool,
 };
-use sakiyomi_regulate::{Rate, RateError};
+use sakiyomi_regulate::Rate;
 
 use crate::Error;
 use crate::address::{Address, Listener, Stream};
 use crate::connection;
-use crate::protocol::{Export, Features, NAME_MAX_BYTES, PAYLOAD_MAX_BYTES};
+use crate::protocol::{Export, Features, NAME_MAX_BYTES};
+use crate::shared::{Shared, Snapshot, account_bytes, export_owner};
 
 /// Connections at a time; more are closed at once. Each may hold 40 MiB of data.
 const CONNECTIONS_MAX: usize = 64;
@@ -30,9 +30,6 @@ const ACCEPT_RETRY_TIME: Duration = Duration::from_millis(100);
 
 /// Time in which clients that go on get `ESHUTDOWN`, before their connections are closed.
 const SHUTDOWN_REPLY_TIME: Duration = Duration::from_millis(50);
-
-/// Numbers of connections begin after those of the exports, so that both can own rates.
-const EXPORT_OWNERS_MAX: u32 = 1 << 16;
 
 /// An export to offer.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,24 +103,6 @@ pub struct Server {
     recording: Option<Recording>,
     begun: Instant,
     speed: f64,
-    prompt: bool,
-}
-
-/// Statistics of a server.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// The drive's time since the start.
-    pub at: Nanos,
-    /// Busy time of the device; `None` without a drive and rates.
-    pub busy: Option<Nanos>,
-    /// Counts and times of requests.
-    pub totals: Totals,
-    /// Owners with a rate at present, and statistics of all; `None` without rates.
-    pub rates: Option<(usize, Past)>,
-    /// Connections that have begun.
-    pub connections: u64,
-    /// Requests that were refused as invalid, unsupported, or because the server was being stopped.
-    pub refused: u64,
 }
 
 /// Result of a server.
@@ -135,31 +114,6 @@ pub struct Finished {
     pub recorded: Option<u64>,
     /// Whether a connection still had requests that were not answered.
     pub cut_off: bool,
-}
-
-/// State that all connections share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    volume: Volume,
-    /// Whether a flush must reach the medium: not if nothing is left of the content.
-    is_kept: bool,
-    dispatcher: Dispatcher,
-    exports: Vec<Export>,
-    export_rates: Vec<bool>,
-    connection_rate: Option<Rate>,
-    best_effort: bool,
-    pool: BufferPool,
-    listener: Listener,
-    stopping: AtomicBool,
-    refused: AtomicU64,
-    connections: Mutex<Connections>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Connections {
-    begun: u32,
-    sockets: BTreeMap<u32, Arc<Stream>>,
 }
 
 /// Starts a server; clients can connect when it returns.
@@ -190,8 +144,10 @@ fn start(options: &Options) -> Result<Server, Error> {
         None => (None, None),
     };
     raise_open_files_max();
-    let has_times = device.is_some() || options.regulate.is_some();
-    let prompt = has_times && serve_promptly().is_ok();
+    if device.is_some() || options.regulate.is_some() {
+        // Without the right to it, the priority stays as it is.
+        let _ = serve_promptly();
+    }
     let timeline = Timeline::new(options.speed);
     let is_emulated = device.is_some();
     // Connections perform the I/O on their own threads, unless a regulator says when.
@@ -227,9 +183,9 @@ fn start(options: &Options) -> Result<Server, Error> {
         }
     }
     let accepting = Arc::clone(&shared);
-    let acceptor = thread::Builder::new().name("nbd-accept".to_owned()).spawn(move || accepting.accept());
+    let acceptor = thread::Builder::new().name("nbd-accept".to_owned()).spawn(move || accept(&accepting));
     let acceptor = Some(acceptor.map_err(no_threads)?);
-    Ok(Server { shared, address, acceptor, recording, begun: Instant::now(), speed: options.speed, prompt })
+    Ok(Server { shared, address, acceptor, recording, begun: Instant::now(), speed: options.speed })
 }
 
 fn open_content(options: &Options, capacity: Option<u64>) -> Result<Volume, Error> {
@@ -276,161 +232,37 @@ fn exports(options: &Options, volume: &Volume, capacity: Option<u64>) -> Result<
     Ok(exports)
 }
 
-/// Returns the data that a connection may hold: one largest request at any offset, or many smaller ones.
-fn account_bytes() -> usize {
-    class_size(PAYLOAD_MAX_BYTES as usize + 2 * 4096)
+/// Accepts connections until the listener is stopped.
+fn accept(shared: &Arc<Shared>) {
+    while !shared.is_stopping() {
+        match shared.listener.accept() {
+            Ok(socket) => connect(shared, socket),
+            Err(_) if shared.is_stopping() => return,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => thread::sleep(ACCEPT_RETRY_TIME),
+        }
+    }
 }
 
-fn export_owner(index: usize) -> u32 {
-    // More exports than owners would share the last one.
-    1 + (index as u32).min(EXPORT_OWNERS_MAX - 2)
-}
-
-impl Shared {
-    pub(crate) fn volume(&self) -> &Volume {
-        &self.volume
+/// Starts the thread of a connection, unless there are too many.
+fn connect(shared: &Arc<Shared>, socket: Stream) {
+    let mut connections = shared.connections();
+    if connections.sockets.len() >= CONNECTIONS_MAX || shared.is_stopping() {
+        return;
     }
-
-    pub(crate) fn dispatcher(&self) -> &Dispatcher {
-        &self.dispatcher
-    }
-
-    pub(crate) fn exports(&self) -> &[Export] {
-        &self.exports
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn count_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn account_bytes(&self) -> usize {
-        account_bytes()
-    }
-
-    /// Opens the account of a connection's data.
-    pub(crate) fn account(&self) -> Result<Account, sakiyomi_io::Error> {
-        self.pool.account(account_bytes())
-    }
-
-    /// Makes all that was written durable, if the content is kept.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        if self.is_kept { self.volume.sync() } else { Ok(()) }
-    }
-
-    /// Enters a connection with this number to an export; returns its stream and owner.
-    ///
-    /// # Errors
-    /// The reason for which its rate cannot be kept.
-    pub(crate) fn enter(&self, export: usize, number: u32) -> Result<Issuer, String> {
-        let process = StreamId(number);
-        if self.export_rates.get(export) == Some(&true) {
-            return Ok(Issuer { process, owner: StreamId(export_owner(export)) });
-        }
-        let owner = EXPORT_OWNERS_MAX.saturating_add(number);
-        if let Some(rate) = self.connection_rate {
-            self.set_rate(owner, rate).map_err(|error| error.to_string())?;
-        }
-        Ok(Issuer { process, owner: StreamId(owner) })
-    }
-
-    /// Removes the owner of a connection, with its rate.
-    pub(crate) fn leave(&self, issuer: Issuer) {
-        let owner = issuer.owner.0;
-        if owner > EXPORT_OWNERS_MAX {
-            // A device that has stopped keeps no rates.
-            let _ = self.dispatcher.ask(Box::new(move |rates, now| rates.gone(now, owner)));
-        }
-    }
-
-    fn set_rate(&self, owner: u32, rate: Rate) -> Result<(), RateError> {
-        let best_effort = self.best_effort;
-        let set = self.ask(move |rates, now| rates.set(now, owner, rate, best_effort));
-        // Without a device there is no regulator.
-        set.unwrap_or(Err(RateError::Unregulated)).map(drop)
-    }
-
-    /// Runs a query on the device's thread; `None` if there is none.
-    fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let asked = self.dispatcher.ask(Box::new(move |rates, now| {
-            // The receiver exists: the caller waits for it.
-            let _ = sender.send(question(rates, now));
-        }));
-        asked.ok()?;
-        receiver.recv().ok()
-    }
-
-    fn connections(&self) -> MutexGuard<'_, Connections> {
-        // No operation under this lock can panic half-way.
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Accepts connections until the listener is stopped.
-    fn accept(self: &Arc<Shared>) {
-        while !self.is_stopping() {
-            match self.listener.accept() {
-                Ok(socket) => self.connect(socket),
-                Err(_) if self.is_stopping() => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => thread::sleep(ACCEPT_RETRY_TIME),
-            }
-        }
-    }
-
-    /// Starts the thread of a connection, unless there are too many.
-    fn connect(self: &Arc<Shared>, socket: Stream) {
-        let mut connections = self.connections();
-        if connections.sockets.len() >= CONNECTIONS_MAX || self.is_stopping() {
-            return;
-        }
-        connections.begun = connections.begun.wrapping_add(1);
-        let (number, socket) = (connections.begun, Arc::new(socket));
-        connections.sockets.insert(number, Arc::clone(&socket));
-        drop(connections);
-        let shared = Arc::clone(self);
-        let run = move || {
-            // Removes itself also if it panics.
-            let ended = EndedConnection { shared: &shared, number, socket: &socket };
-            connection::serve(&shared, &socket, number);
-            drop(ended);
-        };
-        if thread::Builder::new().name("nbd".to_owned()).spawn(run).is_err() {
-            self.connections().sockets.remove(&number);
-        }
-    }
-
-    fn snapshot(&self, at: Nanos) -> Snapshot {
-        let rates = self.ask(|rates, now| {
-            let seen = rates.snapshot(now, u32::MAX, false, 0);
-            (seen.device.regulated, seen.past)
-        });
-        Snapshot {
-            at,
-            busy: self.dispatcher.busy(),
-            totals: self.dispatcher.watch().totals(),
-            rates,
-            connections: self.connections().begun.into(),
-            refused: self.refused.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Waits until no connection is left, or `patience` has passed; returns whether none is left.
-    fn wait_for_connections(&self, patience: Duration) -> bool {
-        let waited = self
-            .changed
-            .wait_timeout_while(self.connections(), patience, |connections| !connections.sockets.is_empty());
-        waited.unwrap_or_else(PoisonError::into_inner).0.sockets.is_empty()
-    }
-
-    fn end_sockets(&self) {
-        self.connections().sockets.values().for_each(|socket| socket.shutdown());
+    connections.begun = connections.begun.wrapping_add(1);
+    let (number, socket) = (connections.begun, Arc::new(socket));
+    connections.sockets.insert(number, Arc::clone(&socket));
+    drop(connections);
+    let serving = Arc::clone(shared);
+    let run = move || {
+        // Removes itself also if it panics.
+        let ended = EndedConnection { shared: &serving, number, socket: &socket };
+        connection::serve(&serving, &socket, number);
+        drop(ended);
+    };
+    if thread::Builder::new().name("nbd".to_owned()).spawn(run).is_err() {
+        shared.connections().sockets.remove(&number);
     }
 }
 
@@ -468,10 +300,11 @@ impl Server {
         self.shared.volume.is_direct()
     }
 
-    /// Returns whether the threads of a drive, or of rates, got a higher priority.
+    /// Returns whether the thread that replies at the times of a drive or of rates runs before all ordinary ones; `None`
+    /// without a drive and rates. Without the right to it, replies are late when all cores are busy.
     #[must_use]
-    pub fn is_prompt(&self) -> bool {
-        self.prompt
+    pub fn is_real_time(&self) -> Option<bool> {
+        self.shared.dispatcher.is_real_time()
     }
 
     /// Returns statistics up to now.

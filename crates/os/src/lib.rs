@@ -6,7 +6,7 @@
 //! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
 //! | cores, SMT siblings, caches and NUMA nodes | [`topology`] |
 //! | which CPUs a thread may run on | [`affinity`] |
-//! | the latency of a thread that is woken | [`priority`] |
+//! | how soon a thread runs when it is woken | [`priority`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
 //! | the kernel, the CPU and the memory of this machine | [`machine`] |
 //! | a disk's counters, and the identity of a block device | [`block_device`] |

@@ -52,6 +52,12 @@ impl Dispatcher {
         self.device.as_ref().map(RealtimeDevice::busy)
     }
 
+    /// Returns whether the device's thread runs before all ordinary ones; `None` without a device.
+    #[must_use]
+    pub fn is_real_time(&self) -> Option<bool> {
+        self.device.as_ref().map(RealtimeDevice::is_real_time)
+    }
+
     /// Returns whether requests take a drive's time, or else only the backing file's.
     #[must_use]
     pub fn has_drive(&self) -> bool {

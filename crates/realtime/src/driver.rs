@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -57,6 +57,7 @@ pub struct RealtimeDevice {
     shared: Arc<Shared>,
     timeline: Timeline,
     thread: Option<JoinHandle<()>>,
+    is_real_time: bool,
 }
 
 #[derive(Debug)]
@@ -135,8 +136,15 @@ impl RealtimeDevice {
             accesses: BTreeMap::new(),
             next_id: 0,
         };
-        let thread = thread::Builder::new().name("device".to_owned()).spawn(move || runner.run())?;
-        Ok(RealtimeDevice { shared, timeline, thread: Some(thread) })
+        let (started, start) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new().name("device".to_owned()).spawn(move || {
+            // It computes little, but at definite instants. Without the right to it, replies are late when all cores are
+            // busy, which callers can tell.
+            let _ = started.send(sakiyomi_os::priority::real_time().is_ok());
+            runner.run();
+        })?;
+        let is_real_time = start.recv().unwrap_or(false);
+        Ok(RealtimeDevice { shared, timeline, thread: Some(thread), is_real_time })
     }
 
     /// Submits an access now, and returns the time. Blocks while the inbox is full, except in an [`OnCompletion`].
@@ -194,6 +202,13 @@ impl RealtimeDevice {
 
     fn is_this_thread(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.thread().id() == thread::current().id())
+    }
+
+    /// Returns whether the device's thread runs before all ordinary ones; without the right to it, replies are late when
+    /// all cores are busy.
+    #[must_use]
+    pub fn is_real_time(&self) -> bool {
+        self.is_real_time
     }
 
     /// Returns the device's busy time until its last event.

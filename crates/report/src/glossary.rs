@@ -154,6 +154,25 @@ pub(crate) const PROBE: Glossary = &[
     ("2 × depth, best buffers", "Change of the throughput with twice the depth, and with the best buffers."),
 ];
 
+/// Terms of a served block device.
+pub(crate) const SERVE: Glossary = &[
+    (
+        "access",
+        "A request of a client: a read, write, flush, trim or hint. Refused requests are not counted.",
+    ),
+    ("response", "Time from the arrival of a request to the beginning of its reply."),
+    (
+        "lateness",
+        "Time from the completion of a request by the simulated drive to its reply: the delay of the server, or the \
+         additional time of the content.",
+    ),
+    (
+        "accuracy",
+        "Mean of actual over ideal time of the I/Os of exports and connections with a rate: 1 is exact, up to 1.1 is \
+         good.",
+    ),
+];
+
 /// Terms of a mount.
 pub(crate) const MOUNT: Glossary = &[
     (

@@ -79,7 +79,7 @@ pub use comparison::Comparison;
 pub use document::{Document, Machine, Run};
 pub use result::{
     IorateResult, MountResult, ProbeResult, QueryResult, ReproduceResult, RunResult, ScenarioResult,
-    SimResult, StreamPlanResult, StreamRunResult, StreamSimResult, StreamTopologyResult, SweepResult,
-    TopResult, ValidateResult,
+    ServeResult, SimResult, StreamPlanResult, StreamRunResult, StreamSimResult, StreamTopologyResult,
+    SweepResult, TopResult, ValidateResult,
 };
 pub use section::{Present, Report, Reported};

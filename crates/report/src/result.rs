@@ -12,6 +12,7 @@ mod query;
 mod reproduce;
 mod run;
 mod scenario;
+mod serve;
 mod sim;
 mod stream;
 mod sweep;
@@ -32,6 +33,7 @@ pub use scenario::{
     AllowancePoint, DistancePoint, RegulatedProgram, RegulationPoint, ScenarioJob, ScenarioJobRun,
     ScenarioPoint, ScenarioProcess, ScenarioResult,
 };
+pub use serve::ServeResult;
 pub use sim::{
     ChunkMode, ChunkPoint, Chunking, ClassBreakdown, CurvePoint, DiskTime, HistogramBin, HostQueue,
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread, curve_shares,

@@ -1,7 +1,7 @@
 //! `mount`: emulates the speed of a drive for the files of a directory.
 
-mod course;
-mod result;
+pub(crate) mod course;
+pub(crate) mod result;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,9 +39,13 @@ const POLL_PERIOD: Duration = Duration::from_millis(20);
 /// Time for which Ctrl-C waits for processes with open files before it unmounts lazily.
 const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Note about a device whose thread has an ordinary priority.
+pub(crate) const NOT_REAL_TIME_NOTE: &str = "note: this user may not give threads a real-time priority (CAP_SYS_NICE, or `ulimit -r`): while all cores are \
+     busy, replies are some milliseconds late";
+
 /// How rates are kept.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum PolicyArg {
+pub(crate) enum PolicyArg {
     /// A request is admitted unless it would make a regulated one late, by service times that were measured before;
     /// on devices without such a profile as `deadline`
     Profile,
@@ -134,6 +138,9 @@ impl Mount {
         // Taken before the mount is announced, because it may be used at once.
         let mut before = mounted.seen();
         let directory = mounted.directory().display().to_string();
+        if mounted.is_real_time() == Some(false) {
+            common.note(NOT_REAL_TIME_NOTE);
+        }
         common.note(&format!("mounted on {directory}; Ctrl-C unmounts"));
         let mut course = Course::default();
         let watched = self.watch(&mounted, &mut before, &mut course, common);

@@ -69,7 +69,7 @@ fn of_argument(
 ) -> Candidates {
     let only = |candidates| Candidates { also: ShellNames::Nothing, candidates };
     match (argument.get_id().as_str(), target.path.as_str()) {
-        ("drive", "mount") => {
+        ("drive", "mount" | "serve") => {
             let fixed = Candidate::new("fixed:", "latency=TIME,parallel=N,… : a device without a mechanism");
             Candidates { also: ShellNames::Files, candidates: drives().chain([fixed]).collect() }
         }

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, repository};
+use sakiyomi_testing::skipped;
 
 /// Replacements of commands, and the reasons. Everything else is run unchanged.
 const INSTEAD: &[(&str, &str, &str)] = &[
@@ -220,6 +221,42 @@ fn typed(scratch: &Scratch, line: &str) -> Command {
     command
 }
 
+/// A server that lasts until the next one, or until the end of its page.
+struct Server(Child);
+
+impl Server {
+    fn start(scratch: &Scratch, line: &str) -> Server {
+        let mut process = typed(scratch, &format!("exec {line}"));
+        let mut process = process.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let said: Vec<String> =
+            lines.map(Result::unwrap).take_while(|line| !line.starts_with("listening on")).collect();
+        assert!(process.try_wait().unwrap().is_none(), "{line}: {said:?}");
+        Server(process)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The signal that `timeout` passes on.
+        let _ = Command::new("kill").args(["-s", "TERM", &self.0.id().to_string()]).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns whether a command that needs a program of others can run here.
+fn has_program(line: &str) -> bool {
+    let Some((_, command)) = line.split_once(" -- ").filter(|_| line.starts_with("sakiyomi serve ")) else {
+        return true;
+    };
+    let program = command.split(' ').next().unwrap_or_default();
+    let is_there = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap();
+    if !is_there.status.success() {
+        skipped(&format!("`{line}`"), format!("{program} is not installed"));
+    }
+    is_there.status.success()
+}
+
 /// A mount that lasts until the next one, or until the end of its page.
 struct Mount<'a> {
     scratch: &'a Scratch,
@@ -258,6 +295,7 @@ fn every_command_on_every_page_can_be_typed() {
     for (page, text) in pages() {
         let scratch = prepared(&page);
         let mut mount: Option<Mount<'_>> = None;
+        let mut server: Option<Server> = None;
         for command in commands(&text) {
             let instead = INSTEAD.iter().position(|(begin, ..)| command.starts_with(begin));
             let line = instead.map_or(command.as_str(), |index| {
@@ -269,7 +307,14 @@ fn every_command_on_every_page_can_be_typed() {
                 mount = mountable.then(|| Mount::start(&scratch, line));
                 continue;
             }
-            if !mountable && line.contains("/mnt/") {
+            if line.starts_with("sakiyomi serve ") {
+                drop(server.take());
+                if !line.contains(" -- ") {
+                    server = Some(Server::start(&scratch, line));
+                    continue;
+                }
+            }
+            if !mountable && line.contains("/mnt/") || !has_program(line) {
                 continue;
             }
             let output = typed(&scratch, line).output().unwrap();

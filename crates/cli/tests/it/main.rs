@@ -2,6 +2,9 @@
 
 mod accuracy;
 mod cli;
+#[allow(dead_code, reason = "the client of the tests of sakiyomi-nbd, of which a part is used")]
+#[path = "../../../nbd/tests/it/client.rs"]
+mod client;
 mod completion;
 mod daemon;
 mod doctor;
@@ -26,6 +29,7 @@ mod reproduce;
 mod run;
 mod run_unusual;
 mod scratch;
+mod serve;
 mod shards;
 mod slow;
 mod stand_in;

@@ -78,7 +78,7 @@ const PRINTING: &[&str] = &[
     "-V",
 ];
 
-/// Commands tested in `mount.rs`, `iorate.rs` and `daemon.rs` because they need a mount or a daemon, in `query.rs` because they need calibrations, in
+/// Commands tested in `mount.rs`, `serve.rs`, `iorate.rs` and `daemon.rs` because they need a mount or a daemon, in `query.rs` because they need calibrations, in
 /// `measure.rs` because it needs direct I/O, and commands that print no result.
 const ELSEWHERE: &[&str] = &[
     "drive measure",
@@ -90,6 +90,7 @@ const ELSEWHERE: &[&str] = &[
     "daemon start",
     "daemon status",
     "mount",
+    "serve",
     "umount",
     "iorate set",
     "iorate clear",

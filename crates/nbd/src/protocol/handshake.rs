@@ -20,38 +20,32 @@ const SKIPPED_OPTION_MAX_BYTES: u32 = 1 << 20;
 /// Options of a connection, so that negotiation ends; clients send about five.
 const OPTIONS_MAX: u32 = 1000;
 
-/// Numbers of options.
-mod option {
-    pub(super) const EXPORT_NAME: u32 = 1;
-    pub(super) const ABORT: u32 = 2;
-    pub(super) const LIST: u32 = 3;
-    pub(super) const INFO: u32 = 6;
-    pub(super) const GO: u32 = 7;
-    pub(super) const STRUCTURED_REPLY: u32 = 8;
-    pub(super) const LIST_META_CONTEXT: u32 = 9;
-    pub(super) const SET_META_CONTEXT: u32 = 10;
-}
+// Numbers of options.
+const OPT_EXPORT_NAME: u32 = 1; // chooses an export, in the old style
+const OPT_ABORT: u32 = 2; // ends the connection
+const OPT_LIST: u32 = 3; // lists the exports
+const OPT_INFO: u32 = 6; // describes an export
+const OPT_GO: u32 = 7; // chooses an export
+const OPT_STRUCTURED_REPLY: u32 = 8; // turns structured replies on
+const OPT_LIST_META_CONTEXT: u32 = 9; // lists metadata contexts
+const OPT_SET_META_CONTEXT: u32 = 10; // selects metadata contexts
 
-/// Types of replies to options.
-mod reply {
-    pub(super) const ACK: u32 = 1;
-    pub(super) const SERVER: u32 = 2;
-    pub(super) const INFO: u32 = 3;
-    pub(super) const META_CONTEXT: u32 = 4;
-    pub(super) const ERR_UNSUP: u32 = 1 << 31 | 1;
-    pub(super) const ERR_POLICY: u32 = 1 << 31 | 2;
-    pub(super) const ERR_INVALID: u32 = 1 << 31 | 3;
-    pub(super) const ERR_UNKNOWN: u32 = 1 << 31 | 6;
-    pub(super) const ERR_TOO_BIG: u32 = 1 << 31 | 9;
-}
+// Types of replies to options.
+const REP_ACK: u32 = 1; // the end of the replies to an option
+const REP_SERVER: u32 = 2; // an export of a list
+const REP_INFO: u32 = 3; // information about an export
+const REP_META_CONTEXT: u32 = 4; // a metadata context
+const REP_ERR_UNSUP: u32 = 1 << 31 | 1; // unknown option
+const REP_ERR_POLICY: u32 = 1 << 31 | 2; // forbidden here
+const REP_ERR_INVALID: u32 = 1 << 31 | 3; // malformed option
+const REP_ERR_UNKNOWN: u32 = 1 << 31 | 6; // no such export
+const REP_ERR_TOO_BIG: u32 = 1 << 31 | 9; // too long
 
-/// Types of information about an export.
-mod info {
-    pub(super) const EXPORT: u16 = 0;
-    pub(super) const NAME: u16 = 1;
-    pub(super) const DESCRIPTION: u16 = 2;
-    pub(super) const BLOCK_SIZE: u16 = 3;
-}
+// Types of information about an export.
+const INFO_EXPORT: u16 = 0; // size and flags
+const INFO_NAME: u16 = 1; // the name
+const INFO_DESCRIPTION: u16 = 2; // a sentence for people
+const INFO_BLOCK_SIZE: u16 = 3; // smallest, preferred and largest block
 
 /// A block device as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +71,7 @@ pub struct Agreement {
     pub allocation: bool,
 }
 
-/// What follows after some bytes of the client.
+/// The next step after some bytes of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More bytes.
@@ -173,7 +167,7 @@ impl Negotiation {
                     self.state = State::Skip { option, left };
                     return Step::Continue;
                 }
-                self.error(option, reply::ERR_TOO_BIG, "the data of the option is too long", out)
+                self.error(option, REP_ERR_TOO_BIG, "the data of the option is too long", out)
             }
             State::Chosen { .. } | State::Ended => self.end(),
         }
@@ -183,12 +177,12 @@ impl Negotiation {
     pub fn accept(&mut self, exports: &[Export], out: &mut Vec<u8>) {
         if let State::Chosen { option, agreement } = self.state {
             let export = &exports[agreement.export];
-            if option == option::EXPORT_NAME {
+            if option == OPT_EXPORT_NAME {
                 out.extend(export.size.to_be_bytes());
                 out.extend(export.features.flags(self.structured).to_be_bytes());
                 out.extend(std::iter::repeat_n(0, if self.no_zeroes { 0 } else { 124 }));
             } else {
-                put(out, option, reply::ACK, &[]);
+                put(out, option, REP_ACK, &[]);
             }
         }
         self.state = State::Ended;
@@ -197,8 +191,8 @@ impl Negotiation {
     /// Refuses the choice of the client for a reason; it may choose again, unless it cannot understand the reply.
     pub fn refuse(&mut self, why: &str, out: &mut Vec<u8>) -> Step {
         match self.state {
-            State::Chosen { option, .. } if option != option::EXPORT_NAME => {
-                self.error(option, reply::ERR_POLICY, why, out)
+            State::Chosen { option, .. } if option != OPT_EXPORT_NAME => {
+                self.error(option, REP_ERR_POLICY, why, out)
             }
             _ => self.end(),
         }
@@ -236,7 +230,7 @@ impl Negotiation {
     fn data(&mut self, option: u32, data: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Step {
         self.state = State::Option;
         match option {
-            option::EXPORT_NAME => {
+            OPT_EXPORT_NAME => {
                 let name = std::str::from_utf8(data).ok();
                 match name.and_then(|name| find(exports, name)) {
                     Some(export) => self.choose(option, export),
@@ -244,77 +238,77 @@ impl Negotiation {
                     None => self.end(),
                 }
             }
-            option::ABORT => {
-                put(out, option, reply::ACK, &[]);
+            OPT_ABORT => {
+                put(out, option, REP_ACK, &[]);
                 self.end()
             }
-            option::LIST | option::STRUCTURED_REPLY if !data.is_empty() => {
-                self.error(option, reply::ERR_INVALID, "the option takes no data", out)
+            OPT_LIST | OPT_STRUCTURED_REPLY if !data.is_empty() => {
+                self.error(option, REP_ERR_INVALID, "the option takes no data", out)
             }
-            option::LIST => {
+            OPT_LIST => {
                 for export in exports {
                     let mut item = Vec::new();
                     put_string(&mut item, &export.name);
                     item.extend(export.description.as_bytes());
-                    put(out, option, reply::SERVER, &item);
+                    put(out, option, REP_SERVER, &item);
                 }
-                put(out, option, reply::ACK, &[]);
+                put(out, option, REP_ACK, &[]);
                 Step::Continue
             }
-            option::STRUCTURED_REPLY => {
+            OPT_STRUCTURED_REPLY => {
                 self.structured = true;
-                put(out, option, reply::ACK, &[]);
+                put(out, option, REP_ACK, &[]);
                 Step::Continue
             }
-            option::INFO | option::GO => self.info(option, data, exports, out),
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(option, data, exports, out),
-            _ => self.error(option, reply::ERR_UNSUP, "the option is not supported", out),
+            OPT_INFO | OPT_GO => self.info(option, data, exports, out),
+            OPT_LIST_META_CONTEXT | OPT_SET_META_CONTEXT => self.contexts(option, data, exports, out),
+            _ => self.error(option, REP_ERR_UNSUP, "the option is not supported", out),
         }
     }
 
     fn info(&mut self, option: u32, data: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Step {
         let Some((name, wanted)) = parse_info(data) else {
-            return self.error(option, reply::ERR_INVALID, "the data of the option is malformed", out);
+            return self.error(option, REP_ERR_INVALID, "the data of the option is malformed", out);
         };
         let Some(index) = find(exports, name) else { return self.unknown(option, out) };
         let export = &exports[index];
         let mut details = Vec::new();
-        details.extend(info::EXPORT.to_be_bytes());
+        details.extend(INFO_EXPORT.to_be_bytes());
         details.extend(export.size.to_be_bytes());
         details.extend(export.features.flags(self.structured).to_be_bytes());
-        put(out, option, reply::INFO, &details);
-        for kind in [info::NAME, info::DESCRIPTION, info::BLOCK_SIZE] {
+        put(out, option, REP_INFO, &details);
+        for kind in [INFO_NAME, INFO_DESCRIPTION, INFO_BLOCK_SIZE] {
             if !wanted.contains(&kind) {
                 continue;
             }
             details.clear();
             details.extend(kind.to_be_bytes());
             match kind {
-                info::NAME => details.extend(export.name.as_bytes()),
-                info::DESCRIPTION => details.extend(export.description.as_bytes()),
+                INFO_NAME => details.extend(export.name.as_bytes()),
+                INFO_DESCRIPTION => details.extend(export.description.as_bytes()),
                 _ => [1, PREFERRED_BLOCK_BYTES, PAYLOAD_MAX_BYTES]
                     .iter()
                     .for_each(|bytes| details.extend(bytes.to_be_bytes())),
             }
-            put(out, option, reply::INFO, &details);
+            put(out, option, REP_INFO, &details);
         }
-        if option == option::GO {
+        if option == OPT_GO {
             return self.choose(option, index);
         }
-        put(out, option, reply::ACK, &[]);
+        put(out, option, REP_ACK, &[]);
         Step::Continue
     }
 
     fn contexts(&mut self, option: u32, data: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Step {
-        let sets = option == option::SET_META_CONTEXT;
+        let sets = option == OPT_SET_META_CONTEXT;
         if sets {
             self.allocation = None;
         }
         let Some((name, queries)) = parse_contexts(data) else {
-            return self.error(option, reply::ERR_INVALID, "the data of the option is malformed", out);
+            return self.error(option, REP_ERR_INVALID, "the data of the option is malformed", out);
         };
         if !self.structured {
-            return self.error(option, reply::ERR_INVALID, "structured replies come first", out);
+            return self.error(option, REP_ERR_INVALID, "structured replies come first", out);
         }
         let Some(index) = find(exports, name) else { return self.unknown(option, out) };
         let matches = |query: &&str| *query == ALLOCATION_CONTEXT || !sets && *query == "base:";
@@ -323,12 +317,12 @@ impl Negotiation {
             let id = if sets { ALLOCATION_CONTEXT_ID } else { 0 };
             let mut context = id.to_be_bytes().to_vec();
             context.extend(ALLOCATION_CONTEXT.as_bytes());
-            put(out, option, reply::META_CONTEXT, &context);
+            put(out, option, REP_META_CONTEXT, &context);
             if sets {
                 self.allocation = Some(index);
             }
         }
-        put(out, option, reply::ACK, &[]);
+        put(out, option, REP_ACK, &[]);
         Step::Continue
     }
 
@@ -340,7 +334,7 @@ impl Negotiation {
     }
 
     fn unknown(&mut self, option: u32, out: &mut Vec<u8>) -> Step {
-        self.error(option, reply::ERR_UNKNOWN, "there is no export of this name", out)
+        self.error(option, REP_ERR_UNKNOWN, "there is no export of this name", out)
     }
 
     fn error(&mut self, option: u32, kind: u32, why: &str, out: &mut Vec<u8>) -> Step {
@@ -475,27 +469,27 @@ mod tests {
     #[test]
     fn a_modern_client_gets_structured_replies_and_the_allocation_of_its_export() {
         let mut negotiation = begun();
-        let mut bytes = option(option::STRUCTURED_REPLY, &[]);
-        bytes.extend(option(option::SET_META_CONTEXT, &contexts("fast", &["base:allocation", "x:y"])));
-        bytes.extend(option(option::GO, &go("fast", &[3, 1, 9])));
+        let mut bytes = option(OPT_STRUCTURED_REPLY, &[]);
+        bytes.extend(option(OPT_SET_META_CONTEXT, &contexts("fast", &["base:allocation", "x:y"])));
+        bytes.extend(option(OPT_GO, &go("fast", &[3, 1, 9])));
         let (step, out) = feed(&mut negotiation, &bytes);
         let agreement = Agreement { export: 1, structured: true, allocation: true };
         assert_eq!(step, Step::Chosen(agreement));
-        use reply::{ACK, INFO, META_CONTEXT};
-        assert_eq!(kinds(&out), [ACK, META_CONTEXT, ACK, INFO, INFO, INFO]);
+        let wanted = [REP_ACK, REP_META_CONTEXT, REP_ACK, REP_INFO, REP_INFO, REP_INFO];
+        assert_eq!(kinds(&out), wanted);
         let mut out = Vec::new();
         negotiation.accept(&exports(), &mut out);
-        assert_eq!((kinds(&out), negotiation.wants()), (vec![ACK], 0));
+        assert_eq!((kinds(&out), negotiation.wants()), (vec![REP_ACK], 0));
     }
 
     #[test]
     fn contexts_of_another_export_do_not_hold_and_need_structured_replies() {
         let mut negotiation = begun();
-        let set = option(option::SET_META_CONTEXT, &contexts("fast", &["base:allocation"]));
-        assert_eq!(kinds(&feed(&mut negotiation, &set).1), [reply::ERR_INVALID]);
-        let mut bytes = option(option::STRUCTURED_REPLY, &[]);
+        let set = option(OPT_SET_META_CONTEXT, &contexts("fast", &["base:allocation"]));
+        assert_eq!(kinds(&feed(&mut negotiation, &set).1), [REP_ERR_INVALID]);
+        let mut bytes = option(OPT_STRUCTURED_REPLY, &[]);
         bytes.extend(set);
-        bytes.extend(option(option::GO, &go("", &[])));
+        bytes.extend(option(OPT_GO, &go("", &[])));
         let Step::Chosen(agreement) = feed(&mut negotiation, &bytes).0 else { panic!() };
         assert!(agreement.structured && !agreement.allocation);
     }
@@ -504,13 +498,13 @@ mod tests {
     fn a_refused_client_may_choose_again() {
         let mut negotiation = begun();
         assert!(matches!(
-            feed(&mut negotiation, &option(option::GO, &go("fast", &[]))).0,
+            feed(&mut negotiation, &option(OPT_GO, &go("fast", &[]))).0,
             Step::Chosen(Agreement { export: 1, .. })
         ));
         let mut out = Vec::new();
         assert_eq!(negotiation.refuse("no room", &mut out), Step::Continue);
-        assert_eq!(kinds(&out), [reply::ERR_POLICY]);
-        assert!(matches!(feed(&mut negotiation, &option(option::EXPORT_NAME, b"")).0, Step::Chosen(_)));
+        assert_eq!(kinds(&out), [REP_ERR_POLICY]);
+        assert!(matches!(feed(&mut negotiation, &option(OPT_EXPORT_NAME, b"")).0, Step::Chosen(_)));
         assert_eq!(negotiation.refuse("no room", &mut out), Step::End);
     }
 
@@ -519,7 +513,7 @@ mod tests {
         for (flags, length) in [(1u32, 134), (3, 10), (0, 134)] {
             let mut negotiation = Negotiation::new();
             feed(&mut negotiation, &flags.to_be_bytes());
-            let (step, mut out) = feed(&mut negotiation, &option(option::EXPORT_NAME, b""));
+            let (step, mut out) = feed(&mut negotiation, &option(OPT_EXPORT_NAME, b""));
             assert!(matches!(step, Step::Chosen(_)) && out.is_empty());
             negotiation.accept(&exports(), &mut out);
             assert_eq!((out.len(), &out[..8]), (length, &(1u64 << 30).to_be_bytes()[..]));
@@ -529,14 +523,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_answered_and_what_is_not_the_protocol_ends() {
         let wrong = [
-            (option(option::LIST, b"x"), reply::ERR_INVALID),
-            (option(option::GO, b"x"), reply::ERR_INVALID),
-            (option(option::GO, &go("absent", &[])), reply::ERR_UNKNOWN),
-            (option(option::INFO, &[0, 0, 0, 0, 0, 9]), reply::ERR_INVALID),
-            (option(option::GO, &go(&"x".repeat(5000), &[])), reply::ERR_INVALID),
-            (option(option::LIST_META_CONTEXT, &[0, 0, 0, 0, 255, 255, 255, 255]), reply::ERR_INVALID),
-            (option(5, &[]), reply::ERR_UNSUP),
-            (option(99, &vec![0; 100_000]), reply::ERR_TOO_BIG),
+            (option(OPT_LIST, b"x"), REP_ERR_INVALID),
+            (option(OPT_GO, b"x"), REP_ERR_INVALID),
+            (option(OPT_GO, &go("absent", &[])), REP_ERR_UNKNOWN),
+            (option(OPT_INFO, &[0, 0, 0, 0, 0, 9]), REP_ERR_INVALID),
+            (option(OPT_GO, &go(&"x".repeat(5000), &[])), REP_ERR_INVALID),
+            (option(OPT_LIST_META_CONTEXT, &[0, 0, 0, 0, 255, 255, 255, 255]), REP_ERR_INVALID),
+            (option(5, &[]), REP_ERR_UNSUP),
+            (option(99, &vec![0; 100_000]), REP_ERR_TOO_BIG),
         ];
         for (bytes, kind) in wrong {
             let mut negotiation = begun();
@@ -545,8 +539,8 @@ mod tests {
             assert_eq!(negotiation.wants(), 16, "it goes on");
         }
         let ends = [
-            option(option::EXPORT_NAME, b"absent"),
-            option(option::ABORT, &[]),
+            option(OPT_EXPORT_NAME, b"absent"),
+            option(OPT_ABORT, &[]),
             vec![0; 16],
             [&OPTION_MAGIC.to_be_bytes()[..], &[0; 4], &[255; 4]].concat(),
         ];
@@ -554,22 +548,22 @@ mod tests {
             assert_eq!(feed(&mut begun(), &bytes).0, Step::End);
         }
         assert_eq!(feed(&mut Negotiation::new(), &4u32.to_be_bytes()).0, Step::End);
-        assert_eq!(feed(&mut begun(), &option(option::LIST, &[]).repeat(1001)).0, Step::End);
+        assert_eq!(feed(&mut begun(), &option(OPT_LIST, &[]).repeat(1001)).0, Step::End);
     }
 
     #[test]
     fn all_contexts_are_listed_for_no_query_and_none_is_set() {
         let listed = |which, queries: &[&str]| {
             let mut negotiation = begun();
-            feed(&mut negotiation, &option(option::STRUCTURED_REPLY, &[]));
+            feed(&mut negotiation, &option(OPT_STRUCTURED_REPLY, &[]));
             kinds(&feed(&mut negotiation, &option(which, &contexts("", queries))).1).len() - 1
         };
-        assert_eq!(listed(option::LIST_META_CONTEXT, &[]), 1);
-        assert_eq!(listed(option::LIST_META_CONTEXT, &["base:"]), 1);
-        assert_eq!(listed(option::LIST_META_CONTEXT, &["qemu:"]), 0);
-        assert_eq!(listed(option::SET_META_CONTEXT, &[]), 0);
-        assert_eq!(listed(option::SET_META_CONTEXT, &["base:"]), 0);
-        assert_eq!(listed(option::SET_META_CONTEXT, &["base:allocation", "base:allocation"]), 1);
+        assert_eq!(listed(OPT_LIST_META_CONTEXT, &[]), 1);
+        assert_eq!(listed(OPT_LIST_META_CONTEXT, &["base:"]), 1);
+        assert_eq!(listed(OPT_LIST_META_CONTEXT, &["qemu:"]), 0);
+        assert_eq!(listed(OPT_SET_META_CONTEXT, &[]), 0);
+        assert_eq!(listed(OPT_SET_META_CONTEXT, &["base:"]), 0);
+        assert_eq!(listed(OPT_SET_META_CONTEXT, &["base:allocation", "base:allocation"]), 1);
     }
 
     proptest! {

@@ -11,22 +11,18 @@ pub const HEADER_BYTES: usize = 28;
 /// Size of the header of a chunk, and of the offset or the error that follows.
 const HEAD_MAX_BYTES: usize = 20 + 8;
 
-/// Flags of requests.
-mod flag {
-    pub(super) const FUA: u16 = 1;
-    pub(super) const NO_HOLE: u16 = 1 << 1;
-    pub(super) const DF: u16 = 1 << 2;
-    pub(super) const REQ_ONE: u16 = 1 << 3;
-    pub(super) const FAST_ZERO: u16 = 1 << 4;
-}
+// Flags of requests.
+const FLAG_FUA: u16 = 1; // durable when it is answered
+const FLAG_NO_HOLE: u16 = 1 << 1; // zeros keep their blocks
+const FLAG_DF: u16 = 1 << 2; // a read in one chunk
+const FLAG_REQ_ONE: u16 = 1 << 3; // the status of the first part only
+const FLAG_FAST_ZERO: u16 = 1 << 4; // zeros without writing them, or none
 
-/// Types of chunks.
-mod chunk {
-    pub(super) const NONE: u16 = 0;
-    pub(super) const OFFSET_DATA: u16 = 1;
-    pub(super) const BLOCK_STATUS: u16 = 5;
-    pub(super) const ERROR: u16 = 1 << 15 | 1;
-}
+// Types of chunks.
+const CHUNK_NONE: u16 = 0; // no data
+const CHUNK_OFFSET_DATA: u16 = 1; // data at an offset
+const CHUNK_BLOCK_STATUS: u16 = 5; // parts of the block status
+const CHUNK_ERROR: u16 = 1 << 15 | 1; // an error
 
 /// Flag of the last chunk of a reply.
 const CHUNK_DONE_FLAG: u16 = 1;
@@ -138,24 +134,24 @@ impl Header {
     /// Checks the request against the export and what was negotiated.
     ///
     /// # Errors
-    /// What to reply to an invalid one.
+    /// The reply to an invalid one.
     pub fn check(&self, export: &Export, agreement: Agreement) -> Result<Request, Refusal> {
         let Header { flags, kind, cookie, offset, length } = *self;
         let (command, allowed) = match kind {
-            0 => (Command::Read, if agreement.structured { flag::DF } else { 0 }),
+            0 => (Command::Read, if agreement.structured { FLAG_DF } else { 0 }),
             1 => (Command::Write, 0),
             2 => (Command::Disconnect, u16::MAX),
             3 => (Command::Flush, 0),
             4 => (Command::Trim, 0),
             5 => (Command::Cache, 0),
             6 => {
-                let (may_punch, only_fast) = (flags & flag::NO_HOLE == 0, flags & flag::FAST_ZERO != 0);
-                (Command::WriteZeroes { may_punch, only_fast }, flag::NO_HOLE | flag::FAST_ZERO)
+                let (may_punch, only_fast) = (flags & FLAG_NO_HOLE == 0, flags & FLAG_FAST_ZERO != 0);
+                (Command::WriteZeroes { may_punch, only_fast }, FLAG_NO_HOLE | FLAG_FAST_ZERO)
             }
-            7 => (Command::BlockStatus { one: flags & flag::REQ_ONE != 0 }, flag::REQ_ONE),
+            7 => (Command::BlockStatus { one: flags & FLAG_REQ_ONE != 0 }, FLAG_REQ_ONE),
             _ => return Err(self.refused(Errno::Inval, agreement)),
         };
-        if flags & !(allowed | flag::FUA) != 0 {
+        if flags & !(allowed | FLAG_FUA) != 0 {
             return Err(self.refused(Errno::Inval, agreement));
         }
         let writes = matches!(command, Command::Write | Command::Trim | Command::WriteZeroes { .. });
@@ -172,7 +168,7 @@ impl Header {
         };
         match error {
             Some(error) => Err(self.refused(error, agreement)),
-            None => Ok(Request { command, cookie, offset, length, fua: flags & flag::FUA != 0 }),
+            None => Ok(Request { command, cookie, offset, length, fua: flags & FLAG_FUA != 0 }),
         }
     }
 
@@ -239,7 +235,7 @@ pub fn error_reply(cookie: u64, structured: bool, error: Errno) -> Head {
         return simple_reply(cookie, Some(error));
     }
     // The error, and the length of its message, which is empty.
-    Head::chunk(chunk::ERROR, cookie, 6).put(&(error as u32).to_be_bytes()).put(&[0; 2])
+    Head::chunk(CHUNK_ERROR, cookie, 6).put(&(error as u32).to_be_bytes()).put(&[0; 2])
 }
 
 /// Returns the head of a reply to a read, before `length` bytes of data.
@@ -248,8 +244,8 @@ pub fn data_reply(request: &Request, structured: bool) -> Head {
     let Request { cookie, offset, length, .. } = *request;
     match (structured, length) {
         (false, _) => simple_reply(cookie, None),
-        (true, 0) => Head::chunk(chunk::NONE, cookie, 0),
-        (true, _) => Head::chunk(chunk::OFFSET_DATA, cookie, 8 + length).put(&offset.to_be_bytes()),
+        (true, 0) => Head::chunk(CHUNK_NONE, cookie, 0),
+        (true, _) => Head::chunk(CHUNK_OFFSET_DATA, cookie, 8 + length).put(&offset.to_be_bytes()),
     }
 }
 
@@ -262,7 +258,7 @@ pub fn block_status_reply(cookie: u64, parts: &[(u32, bool)]) -> (Head, Vec<u8>)
         data.extend(length.to_be_bytes());
         data.extend((if is_data { 0 } else { HOLE_STATUS }).to_be_bytes());
     }
-    (Head::chunk(chunk::BLOCK_STATUS, cookie, data.len() as u32), data)
+    (Head::chunk(CHUNK_BLOCK_STATUS, cookie, data.len() as u32), data)
 }
 
 #[cfg(test)]
@@ -311,13 +307,13 @@ mod tests {
 
     #[test]
     fn flags_and_commands_that_were_not_negotiated_are_refused() {
-        assert!(header(0, flag::DF, 0, 1).check(&export(false), MODERN).is_ok());
-        assert_eq!(error(&header(0, flag::DF, 0, 1), OLD), Errno::Inval);
+        assert!(header(0, FLAG_DF, 0, 1).check(&export(false), MODERN).is_ok());
+        assert_eq!(error(&header(0, FLAG_DF, 0, 1), OLD), Errno::Inval);
         assert_eq!(error(&header(7, 0, 0, 1), OLD), Errno::Inval);
         assert_eq!(error(&header(8, 0, 0, 1), MODERN), Errno::Inval);
-        assert_eq!(error(&header(1, flag::REQ_ONE, 0, 1), MODERN), Errno::Inval);
+        assert_eq!(error(&header(1, FLAG_REQ_ONE, 0, 1), MODERN), Errno::Inval);
         assert_eq!(error(&header(3, 0, 0, 1), MODERN), Errno::Inval);
-        let zeroes = header(6, flag::FUA | flag::FAST_ZERO | flag::NO_HOLE, 0, 1);
+        let zeroes = header(6, FLAG_FUA | FLAG_FAST_ZERO | FLAG_NO_HOLE, 0, 1);
         let request = zeroes.check(&export(false), MODERN).unwrap();
         assert!(request.fua);
         assert_eq!(request.command, Command::WriteZeroes { may_punch: false, only_fast: true });

@@ -1,4 +1,4 @@
-//! What is read is what was written, whatever the device, the connections and the order.
+//! The content that is read is that which was written, whatever the device, the connections and the order.
 
 use std::fs;
 use std::time::Duration;

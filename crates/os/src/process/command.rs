@@ -162,7 +162,22 @@ impl Running {
     /// # Panics
     /// If `words` is empty.
     pub fn start(words: &[OsString], signals: &Signals) -> Result<Running, StartError> {
-        Running::begin(words, signals, |mut command| command.spawn().map(Some))
+        Running::start_with(words, &[], signals)
+    }
+
+    /// Like [`Running::start`], with further variables in the environment of the program.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    ///
+    /// # Panics
+    /// If `words` is empty.
+    pub fn start_with(
+        words: &[OsString],
+        variables: &[(&str, &OsStr)],
+        signals: &Signals,
+    ) -> Result<Running, StartError> {
+        Running::begin(words, variables, signals, |mut command| command.spawn().map(Some))
     }
 
     /// Like [`Running::start`], but the program begins only after `ready`, called with the PID, has agreed. `ready` may
@@ -178,11 +193,12 @@ impl Running {
         signals: &Signals,
         mut ready: impl FnMut(u32) -> bool + Send,
     ) -> Result<Running, StartError> {
-        Running::begin(words, signals, |command| gate::spawn(command, &mut ready))
+        Running::begin(words, &[], signals, |command| gate::spawn(command, &mut ready))
     }
 
     fn begin(
         words: &[OsString],
+        variables: &[(&str, &OsStr)],
         signals: &Signals,
         mut spawn: impl FnMut(Command) -> io::Result<Option<Child>>,
     ) -> Result<Running, StartError> {
@@ -202,14 +218,14 @@ impl Running {
         };
         let command = |program: &OsStr| {
             let mut command = Command::new(program);
-            command.args(arguments);
+            command.args(arguments).envs(variables.iter().copied());
             command
         };
         let started = match start(command(program)) {
             // A script without `#!` line: shells, and all users of `execvp`, run it with a shell.
             Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
                 let mut shell = Command::new("/bin/sh");
-                shell.arg(program).args(arguments);
+                shell.arg(program).args(arguments).envs(variables.iter().copied());
                 start(shell)
             }
             other => other,

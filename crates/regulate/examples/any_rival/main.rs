@@ -1,7 +1,9 @@
 //! Prints how well rates are kept beside other processes of any kind: accuracy, CoV and p99 of time ÷ ideal, and what
 //! the others get.
 //!
-//! `cargo run --release -p sakiyomi-regulate --example any_rival -- [PART…]`; parts: `profiles`, `one`, `several`.
+//! `cargo run --release -p sakiyomi-regulate --example any_rival -- [PART…] [DRIVE…] [seeds=N] [rows]`; parts:
+//! `profiles`, `one`, `sequential`, `writers`, `several`. Medians of N seeds, 3 by default. With `rows`, only admission by
+//! the profile, as rows of JSON.
 
 #![allow(clippy::print_stdout)]
 
@@ -17,7 +19,9 @@ use world::{Figures, Mechanism, Outcome, Pattern, Process, Think, World, percent
 const DRIVES: [&str; 5] =
     ["scorpio-wd10tpvx", "deskstar-p7k500", "barracuda-st2000dm006", "scorpio-wd1200bevs", "nearline-18tb"];
 const OTHERS: usize = 9;
-const SEEDS: u64 = 3;
+const DEFAULT_SEEDS: u64 = 3;
+/// Threads on which seeds run.
+const THREADS: u64 = 2;
 
 struct Case<'a> {
     spec: &'a DriveSpec,
@@ -26,62 +30,86 @@ struct Case<'a> {
     ios: u32,
 }
 
+/// How to run and to print.
+struct Printer {
+    seeds: u64,
+    as_rows: bool,
+}
+
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// Returns the medians over the seeds: the worst owner's figures, MiB/s of the others, IOPS of all, longest wait (ms).
-fn run(case: &Case<'_>, mechanism: Mechanism) -> Option<(Figures, f64, f64, f64)> {
-    let outcomes: Option<Vec<Outcome>> = std::thread::scope(|scope| {
-        let runs: Vec<_> = (1..=SEEDS)
-            .map(|seed| {
-                scope.spawn(move || {
+impl Printer {
+    /// Returns the medians over the seeds: the worst owner's figures, MiB/s of the others, IOPS of all, longest wait
+    /// (ms).
+    fn run(&self, case: &Case<'_>, mechanism: Mechanism) -> Option<(Figures, f64, f64, f64)> {
+        let outcomes: Option<Vec<Outcome>> = std::thread::scope(|scope| {
+            let of_thread = |thread: u64| {
+                let seeds = (1..=self.seeds).filter(move |seed| seed % THREADS == thread);
+                seeds.map(|seed| {
                     let Case { spec, profile, ref processes, ios } = *case;
                     World { spec, profile, mechanism, processes, span: 1.0, seed, ios }.run()
                 })
-            })
-            .collect();
-        runs.into_iter().map(|run| run.join().expect("a run")).collect()
-    });
-    let outcomes = outcomes?;
-    let of = |value: &dyn Fn(&Outcome) -> f64| median(outcomes.iter().map(value).collect());
-    let figures = Figures {
-        accuracy: of(&|one| one.worst().accuracy),
-        cov: of(&|one| one.worst().cov),
-        p99: of(&|one| one.worst().p99),
-        worst: of(&|one| one.worst().worst),
-        ideal_ms: of(&|one| one.worst().ideal_ms),
-    };
-    let longest = of(&|one| one.longest.0 as f64 / 1e6);
-    Some((figures, of(&|one| one.others / (1 << 20) as f64), of(&|one| one.iops), longest))
-}
+            };
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| scope.spawn(move || of_thread(thread).collect::<Vec<_>>()))
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("runs")).collect()
+        });
+        let outcomes = outcomes?;
+        let of = |value: &dyn Fn(&Outcome) -> f64| median(outcomes.iter().map(value).collect());
+        let figures = Figures {
+            accuracy: of(&|one| one.worst().accuracy),
+            cov: of(&|one| one.worst().cov),
+            p99: of(&|one| one.worst().p99),
+            worst: of(&|one| one.worst().worst),
+            ideal_ms: of(&|one| one.worst().ideal_ms),
+        };
+        let longest = of(&|one| one.longest.0 as f64 / 1e6);
+        Some((figures, of(&|one| one.others / (1 << 20) as f64), of(&|one| one.iops), longest))
+    }
 
-fn show(name: &str, case: &Case<'_>, mechanisms: &[Mechanism], several: bool) {
-    print!("{name:58}");
-    for &mechanism in mechanisms {
-        match run(case, mechanism) {
-            None => print!(" | {mechanism:?}: refused"),
-            Some((Figures { accuracy, cov, p99, worst, ideal_ms }, others, iops, longest)) => {
-                let kept = if several {
-                    accuracy <= 1.05 && cov <= 0.08 && p99 <= 1.25
-                } else {
-                    accuracy <= 1.03 && cov <= 0.06 && p99 <= 1.2
-                };
-                let mark = if kept || mechanism == Mechanism::None { " " } else { "!" };
-                print!(
-                    " | {mechanism:?}{mark} {accuracy:.3} {cov:.3} {p99:.2} {worst:.2} {ideal_ms:.1}ms {others:.2}MiB/s {iops:.0} {longest:.0}ms"
-                );
+    /// Prints one case; `words` are the drive, the rates, the owner, and what is beside it.
+    fn show(&self, words: [&str; 4], case: &Case<'_>) {
+        if self.as_rows {
+            let words = words.map(|word| format!("{word:?}")).join(", ");
+            match self.run(case, Mechanism::Profile) {
+                None => println!("[{words}, \"refused\", \"–\", \"–\", \"–\", \"–\"],"),
+                Some((Figures { accuracy, cov, p99, ideal_ms, .. }, others, ..)) => {
+                    println!("[{words}, {accuracy:.3}, {cov:.3}, {p99:.2}, {ideal_ms:.1}, {others:.2}],");
+                }
+            }
+            return;
+        }
+        print!("{:58}", words.join(" "));
+        let is_one = case.processes.iter().filter(|process| process.rate.is_some()).count() == 1;
+        for mechanism in ALL {
+            match self.run(case, mechanism) {
+                None => print!(" | {mechanism:?}: refused"),
+                Some((Figures { accuracy, cov, p99, worst, ideal_ms }, others, iops, longest)) => {
+                    let goal = if is_one { (1.03, 0.06, 1.2) } else { (1.05, 0.08, 1.25) };
+                    let is_kept = accuracy <= goal.0 && cov <= goal.1 && p99 <= goal.2;
+                    let mark = if is_kept || mechanism == Mechanism::None { " " } else { "!" };
+                    print!(
+                        " | {mechanism:?}{mark} {accuracy:.3} {cov:.3} {p99:.2} {worst:.2} {ideal_ms:.1}ms \
+                         {others:.2}MiB/s {iops:.0} {longest:.0}ms"
+                    );
+                }
             }
         }
+        println!();
     }
-    println!();
 }
 
 const ALL: [Mechanism; 3] = [Mechanism::None, Mechanism::Deadline, Mechanism::Profile];
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let seeds = wanted.iter().find_map(|one| one.strip_prefix("seeds=")?.parse().ok());
+    let printer =
+        Printer { seeds: seeds.unwrap_or(DEFAULT_SEEDS), as_rows: wanted.iter().any(|one| one == "rows") };
     let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|one| one == part);
     let drives = DRIVES.iter().filter(|name| {
         let named: Vec<&String> = wanted.iter().filter(|one| DRIVES.contains(&one.as_str())).collect();
@@ -106,7 +134,7 @@ fn main() {
         ];
         if wants("one") {
             for (kind, pattern) in kinds {
-                for rate in [7, 12, 23, 30, 37, 45] {
+                for rate in [7, 12, 23, 37, 45] {
                     for thinks in [false, true] {
                         let ideal = percent(rate).rate.ideal(profile.service());
                         let think = if thinks { Think::Random(ideal / 2) } else { Think::None };
@@ -114,9 +142,8 @@ fn main() {
                         let mut processes = vec![Process::other(pattern); OTHERS + 1];
                         let rate_of = Requested { arrivals, ..percent(rate) };
                         processes[0] = Process::owner(rate_of, think);
-                        let text =
-                            format!("{name} {rate} % beside {kind}, {}", if thinks { "any" } else { "back" });
-                        show(&text, &case(processes, 2000), &ALL, false);
+                        let owner = if thinks { "4K, any moment" } else { "4K, back to back" };
+                        printer.show([name, &rate.to_string(), owner, kind], &case(processes, 2000));
                     }
                 }
             }
@@ -131,9 +158,9 @@ fn main() {
                             pattern: Pattern::Sequential(size),
                             ..Process::owner(rate_of, Think::None)
                         };
-                        let text = format!("{name} {rate} % sequential {} KiB beside {kind}", size >> 10);
+                        let owner = format!("sequential {}K", size >> 10);
                         let ios = ((64 << 20) / size).max(2000) as u32;
-                        show(&text, &case(processes, ios), &ALL, false);
+                        printer.show([name, &rate.to_string(), &owner, kind], &case(processes, ios));
                     }
                 }
             }
@@ -152,12 +179,8 @@ fn main() {
                     for op in [Op::Read, Op::Write] {
                         let owner = Process { op, ..Process::owner(percent(rate), Think::None) };
                         let processes = [vec![owner], others.clone()].concat();
-                        show(
-                            &format!("{name} {rate} % {op:?} beside {mix}"),
-                            &case(processes, 1500),
-                            &ALL,
-                            false,
-                        );
+                        let owner = if op == Op::Read { "4K, any moment" } else { "4K writes" };
+                        printer.show([name, &rate.to_string(), owner, mix], &case(processes, 1500));
                     }
                 }
             }
@@ -171,7 +194,8 @@ fn main() {
                         Process::owner(rate, Think::None)
                     });
                     let processes = owners.chain(vec![Process::other(pattern); OTHERS]).collect();
-                    show(&format!("{name} {rates:?} beside {kind}"), &case(processes, 600), &ALL, true);
+                    printer
+                        .show([name, &format!("{rates:?}"), "4K, back to back", kind], &case(processes, 600));
                 }
             }
         }

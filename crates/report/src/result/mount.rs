@@ -1,6 +1,6 @@
 //! A mounted drive over the whole time of the mount.
 
-mod chart;
+pub(super) mod chart;
 
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +75,7 @@ impl Present for MountResult {
     }
 
     fn sections(&self) -> Vec<Section> {
-        vec![self.times(), self.classes()]
+        vec![times(self.response_ns, self.lateness_ns), classes(&self.by_class)]
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
@@ -87,27 +87,27 @@ impl Present for MountResult {
     }
 }
 
-impl MountResult {
-    fn times(&self) -> Section {
-        let lateness = self.lateness_ns.map(|lateness| ("lateness", lateness));
-        Rows::new("times", "Times", std::iter::once(("response", self.response_ns)).chain(lateness))
-            .text("", |&(name, _)| name)
-            .figure("mean", |(_, of)| Value::Time(of.mean))
-            .figure("median", |(_, of)| Value::Time(of.p50))
-            .figure("p99", |(_, of)| Value::Time(of.p99))
-            .figure("longest", |(_, of)| Value::Time(of.max))
-            .section()
-    }
+/// Returns the table of response times, and of lateness if there are any.
+pub(super) fn times(response: MountTimes, lateness: Option<MountTimes>) -> Section {
+    let lateness = lateness.map(|lateness| ("lateness", lateness));
+    Rows::new("times", "Times", std::iter::once(("response", response)).chain(lateness))
+        .text("", |&(name, _)| name)
+        .figure("mean", |(_, of)| Value::Time(of.mean))
+        .figure("median", |(_, of)| Value::Time(of.p50))
+        .figure("p99", |(_, of)| Value::Time(of.p99))
+        .figure("longest", |(_, of)| Value::Time(of.max))
+        .section()
+}
 
-    fn classes(&self) -> Section {
-        let all: f64 = self.by_class.iter().map(|class| class.count as f64).sum();
-        let name = |class: &MountClass| label::class_named(&class.class).map(label::class);
-        Rows::new("classes", "Requests to the drive", &self.by_class)
-            .text("class", |class| name(class).unwrap_or(&class.class).to_owned())
-            .figure("requests", |class| Value::Count(class.count))
-            .figure("share", |class| Value::Share(class.count as f64 / all))
-            .section()
-    }
+/// Returns the table of requests by class.
+pub(super) fn classes(by_class: &[MountClass]) -> Section {
+    let all: f64 = by_class.iter().map(|class| class.count as f64).sum();
+    let name = |class: &MountClass| label::class_named(&class.class).map(label::class);
+    Rows::new("classes", "Requests to the drive", by_class)
+        .text("class", |class| name(class).unwrap_or(&class.class).to_owned())
+        .figure("requests", |class| Value::Count(class.count))
+        .figure("share", |class| Value::Share(class.count as f64 / all))
+        .section()
 }
 
 /// Returns sentences about a mount.
@@ -128,18 +128,22 @@ fn verdict(result: &MountResult) -> Vec<String> {
     }
     sentences
         .extend(result.busy_ratio.map(|busy| format!("The drive is busy {} of the time.", percent(busy))));
-    if let Some(rates) = result.rates.as_ref().filter(|rates| rates.ios > 0) {
-        let accuracy = rates
-            .accuracy_ratio
-            .map(|ratio| format!(" take {ratio:.3} times their ideal time on average, and"));
-        sentences.push(format!(
+    sentences.extend(result.rates.as_ref().and_then(rates_verdict));
+    sentences
+}
+
+/// Returns a sentence about the I/Os of owners with a rate, if there were any.
+pub(super) fn rates_verdict(rates: &MountRates) -> Option<String> {
+    let accuracy =
+        rates.accuracy_ratio.map(|ratio| format!(" take {ratio:.3} times their ideal time on average, and"));
+    (rates.ios > 0).then(|| {
+        format!(
             "The {} I/Os of owners with a rate{} are late in {} of the cases.",
             count(rates.ios),
             accuracy.unwrap_or_default(),
             percent(rates.late as f64 / rates.ios as f64)
-        ));
-    }
-    sentences
+        )
+    })
 }
 
 /// Statistics of durations, in nanoseconds.

@@ -88,6 +88,12 @@ fn one_mount() {
 }
 
 #[test]
+fn one_block_device() {
+    let document = Document::new(Run::default(), sample::live::serve());
+    insta::assert_snapshot!(skeleton(&page(&document)));
+}
+
+#[test]
 fn one_device_that_was_watched() {
     let document = Document::new(Run::default(), sample::live::top());
     insta::assert_snapshot!(skeleton(&page(&document)));
@@ -115,6 +121,7 @@ fn pages() -> Vec<String> {
         page(&sample::sorted()),
         page(&sample::reproduction()),
         page(&Document::new(Run::default(), sample::live::mount())),
+        page(&Document::new(Run::default(), sample::live::serve())),
         page(&Document::new(Run::default(), sample::live::top())),
         page(&Document::new(Run::default(), sample::stream::run())),
     ];

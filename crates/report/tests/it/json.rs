@@ -120,6 +120,15 @@ fn keys_of_a_mount_are_stable_and_read_back() {
 }
 
 #[test]
+fn keys_of_a_block_device_are_stable_and_read_back() {
+    let mut document = Document::new(Run::default(), sample::live::serve());
+    document.result.windows.truncate(1);
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Document<ServeResult>>(&text).unwrap(), document);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
 fn keys_of_a_watched_device_are_stable_and_read_back() {
     let mut document = Document::new(Run::default(), sample::live::top());
     document.result.windows.truncate(1);

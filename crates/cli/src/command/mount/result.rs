@@ -26,7 +26,7 @@ pub(crate) struct Second {
 }
 
 /// Returns the statistics of the rates since a sample: for a second, or for the whole time.
-fn rates_between(before: &Past, now: &RatesSeen) -> MountRates {
+pub(crate) fn rates_between(before: &Past, now: &RatesSeen) -> MountRates {
     let RatesSeen { owners, past, bypass } = now;
     let ios = past.ios - before.ios;
     MountRates {
@@ -90,17 +90,17 @@ impl Second {
     }
 }
 
-pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
+pub(crate) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-fn by_class(count: impl Fn(usize) -> u64) -> Vec<MountClass> {
+pub(crate) fn by_class(count: impl Fn(usize) -> u64) -> Vec<MountClass> {
     let counts = Class::ALL.iter().enumerate().map(|(place, class)| (class.name(), count(place)));
     let occurring = counts.filter(|&(_, count)| count > 0);
     occurring.map(|(class, count)| MountClass { class: class.to_owned(), count }).collect()
 }
 
-fn times(of: &Latency) -> MountTimes {
+pub(crate) fn times(of: &Latency) -> MountTimes {
     let quantile = |share| of.quantile(share).0;
     MountTimes { mean: of.mean().0, p50: quantile(0.5), p99: quantile(0.99), max: of.max().0 }
 }

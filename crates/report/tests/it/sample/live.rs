@@ -27,6 +27,37 @@ pub(crate) fn mount() -> MountResult {
     }
 }
 
+/// Returns the same as a block device.
+pub(crate) fn serve() -> ServeResult {
+    let MountResult { drive, elapsed_ns, accesses, read_bytes, written_bytes, response_ns, .. } = mount();
+    let MountResult { lateness_ns, busy_ratio, by_class, recorded, rates, windows, .. } = mount();
+    ServeResult {
+        uri: "nbd+unix:///?socket=/run/disk.sock".to_owned(),
+        content: Some("disk.img".to_owned()),
+        drive,
+        size_bytes: 250_059_350_016,
+        elapsed_ns,
+        connections: 4,
+        accesses,
+        refused: 2,
+        read_bytes,
+        written_bytes,
+        response_ns,
+        lateness_ns,
+        busy_ratio,
+        by_class,
+        recorded,
+        rates,
+        program: Some(IorateProgram {
+            words: vec!["nbdcopy".to_owned()],
+            exit_code: Some(0),
+            signal: None,
+            elapsed_ns: 80 * SECOND,
+        }),
+        windows,
+    }
+}
+
 fn second(index: u64) -> MountWindow {
     let (accesses, each, mean) = match index {
         0..30 => (460 + index % 7, 131_072, Some(2_100_000)),
