@@ -88,7 +88,7 @@ pub(crate) struct Serve {
     export: Vec<String>,
     /// Keep I/O times constant by rates
     #[arg(
-        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "deadline"
+        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "profile"
     )]
     regulate: Option<PolicyArg>,
     /// Rate that all connections to an export share: percent of the device, or the time of an I/O, after the name of the
