@@ -103,8 +103,8 @@ impl Files {
 
     /// Returns the issuer of a request. It is looked up only for a trace or for rates, because that is slow.
     fn issuer(&self, request: &Request, now: Instant) -> Issuer {
-        let recording = self.frontend.watch().is_recording();
-        let process = StreamId(if recording { process::of_thread(request.pid(), now) } else { 0 });
+        let is_wanted = self.regulation.is_some() || self.frontend.watch().is_recording();
+        let process = StreamId(if is_wanted { process::of_thread(request.pid(), now) } else { 0 });
         let owner = self.regulation.as_ref().map_or(StreamId(0), |rates| rates.owner_of(request.pid()));
         Issuer { process, owner }
     }

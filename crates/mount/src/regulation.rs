@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use sakiyomi_iorate::protocol::{self, Bypass, Call, DeviceView, Owner, Refusal, Reply, Set, Target, View};
 use sakiyomi_model::{Nanos, StreamId};
 use sakiyomi_os::block_device::Disk;
+use sakiyomi_os::process::is_killed;
 use sakiyomi_realtime::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
 use sakiyomi_regulate::{Arrivals, Percent, Policy, Rate, RateError, Report, Requested};
 
@@ -48,6 +49,11 @@ const GROUP_PATH_MAX_BYTES: usize = 1024;
 
 /// Longest time of an I/O that a rate may specify.
 const RATE_TIME_MAX: Nanos = Nanos(3_600_000_000_000);
+
+/// Time for which an answer of the device's thread is waited for.
+const KILLED_ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
+/// Time for which a request waits before its process is looked at.
+const KILLED_MIN_WAIT: Nanos = Nanos(20_000_000);
 
 /// The rates of a mount.
 #[derive(Debug)]
@@ -281,6 +287,23 @@ impl Regulation {
             let _ = self.ask(move |rates, now| rates.gone(now, number));
         }
         Ok(())
+    }
+
+    /// Answers the requests of killed processes, which cannot end before: FUSE has no other way to tell of a signal that
+    /// `fuser` passes on.
+    fn cancel_killed(&self, channel: &(mpsc::Sender<Vec<u32>>, mpsc::Receiver<Vec<u32>>)) {
+        let (sender, receiver) = (channel.0.clone(), &channel.1);
+        let asked = self.frontend.ask(Box::new(move |rates, now| {
+            // The receiver exists for as long as the thread that asks.
+            let _ = sender.send(rates.waiting_processes(now.saturating_sub(KILLED_MIN_WAIT)));
+        }));
+        // A device that stops drops the question; the next one takes an answer that comes late.
+        let waiting = asked.ok().and_then(|()| receiver.recv_timeout(KILLED_ANSWER_TIMEOUT).ok());
+        let waiting = receiver.try_iter().last().or(waiting).unwrap_or_default();
+        for process in waiting.into_iter().filter(|&process| is_killed(process)) {
+            // A device that has stopped answers nothing.
+            let _ = self.ask(move |rates, now| rates.cancel_of(now, process));
+        }
     }
 
     fn held_for(&self, target: &Target, user: u32) -> Result<ResolvedTarget, Refusal> {

@@ -142,12 +142,18 @@ impl Dispatcher {
     fn access(&self, request: &IoRequest) -> Access {
         let IoRequest { issuer, op, fua, ref extents, bytes, .. } = *request;
         if self.has_drive() {
-            return Access { stream: issuer.owner, op, fua, extents: extents.clone() };
+            return Access {
+                stream: issuer.owner,
+                process: issuer.process.0,
+                op,
+                fua,
+                extents: extents.clone(),
+            };
         }
         // The backing files' device gets sizes only; the places of the files on it are unknown.
         let sectors = Sectors(bytes.div_ceil(self.sector.0));
         let extents = [Extent::new(Lba(0), sectors)].into_iter().collect();
-        Access { stream: issuer.owner, op, fua: false, extents }
+        Access { stream: issuer.owner, process: issuer.process.0, op, fua: false, extents }
     }
 
     /// Accounts for a request that was answered on the thread that received it, without a device.

@@ -43,6 +43,8 @@ pub struct Stopped;
 pub struct Access {
     /// The stream; on a regulated device, the owner.
     pub stream: StreamId,
+    /// The process; 0 is the kernel and others without one.
+    pub process: u32,
     /// The operation.
     pub op: Op,
     /// Force unit access: a write completes when it is on the medium.
@@ -326,7 +328,7 @@ impl Runner {
         answer: Arc<dyn OnCompletion>,
         done: &mut Vec<Completion>,
     ) {
-        let Access { stream, op, fua, extents } = access;
+        let Access { stream, process, op, fua, extents } = access;
         if let Some(job) = job {
             self.jobs.insert(RequestId(self.next_id), job);
         }
@@ -338,7 +340,7 @@ impl Runner {
             self.next_id += 1;
             let request = Request { id, stream, op, fua, extent, arrival };
             if let (Some(owners), Some(regulator)) = (&mut self.owners, self.schedule.device().regulator()) {
-                owners.on_arrival(&request, regulator);
+                owners.on_arrival(&request, process, regulator);
             }
             self.schedule.arrive(request, done);
         }
@@ -403,7 +405,7 @@ mod tests {
 
     fn access(parts: u64) -> Access {
         let extents = (0..parts).map(|part| Extent::new(Lba(part * 100), Sectors(8))).collect();
-        Access { stream: StreamId(1), op: Op::Read, fua: false, extents }
+        Access { stream: StreamId(1), process: 0, op: Op::Read, fua: false, extents }
     }
 
     fn fixed(text: &str) -> LiveDevice {

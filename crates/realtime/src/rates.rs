@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use sakiyomi_model::{Completion, Device, Nanos, Outcome, Request};
+use sakiyomi_model::{Completion, Device, Nanos, Outcome, Request, RequestId};
 use sakiyomi_regulate::{
     DeviceReport, Owner, RateError, RegulatedDevice, Regulator, Report, Requested, Timing,
 };
@@ -33,6 +33,8 @@ pub(super) struct OwnerTable {
     /// Number of owners at which idle ones are evicted.
     eviction_at: usize,
     timings: Vec<Timing>,
+    /// Processes of the requests in progress, and the arrivals of these.
+    processes: BTreeMap<RequestId, (u32, Nanos)>,
     /// Time of an I/O on the path to the regulator and back.
     path: Nanos,
     past: Past,
@@ -111,6 +113,24 @@ impl Rates<'_> {
         self.owners.by_number.remove(&owner);
     }
 
+    /// Returns the processes that have waited for an I/O since before an instant, in ascending order.
+    #[must_use]
+    pub fn waiting_processes(&self, since: Nanos) -> Vec<u32> {
+        // Requests are numbered in order of arrival.
+        let old = self.owners.processes.values().take_while(|(_, arrival)| *arrival < since);
+        let mut processes: Vec<u32> = old.map(|(process, _)| *process).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        processes
+    }
+
+    /// Cancels the requests of a process: each is answered at once, or when the device has done what it has of it.
+    pub fn cancel_of(&mut self, now: Nanos, process: u32) {
+        let of_process = self.owners.processes.iter().filter(|(_, (of, _))| *of == process);
+        let requests: Vec<RequestId> = of_process.map(|(id, _)| *id).collect();
+        requests.into_iter().for_each(|id| self.device.cancel(now, id));
+    }
+
     /// Returns the state of the device and of the first `max` owners with a number higher than `after`: all, or only
     /// those with a rate.
     pub fn snapshot(&self, now: Nanos, after: u32, all: bool, max: usize) -> RatesSnapshot {
@@ -136,14 +156,18 @@ impl OwnerTable {
             by_number: BTreeMap::new(),
             eviction_at: UNRATED_OWNERS_MAX,
             timings: Vec::new(),
+            processes: BTreeMap::new(),
             path: regulator.settings().path,
             past: Past::default(),
         }
     }
 
-    /// Counts the arrival of a request.
-    pub(super) fn on_arrival(&mut self, request: &Request, regulator: &Regulator) {
+    /// Counts the arrival of a request of a process.
+    pub(super) fn on_arrival(&mut self, request: &Request, process: u32, regulator: &Regulator) {
         let (owner, now) = (request.stream.0, request.arrival);
+        if process != 0 {
+            self.processes.insert(request.id, (process, now));
+        }
         if !self.by_number.contains_key(&owner) && self.by_number.len() >= self.eviction_at {
             self.evict(now, regulator);
             // Avoids rescanning the survivors on every arrival.
@@ -173,6 +197,7 @@ impl OwnerTable {
     /// Counts a reply sent at `now`, which is later than planned if the thread was woken late on a busy machine.
     pub(super) fn on_completion(&mut self, completion: &Completion, now: Nanos, device: &mut LiveDevice) {
         let owner = completion.request.stream.0;
+        self.processes.remove(&completion.request.id);
         let Some(stats) = self.by_number.get_mut(&owner) else { return };
         stats.unanswered = stats.unanswered.saturating_sub(1);
         if completion.outcome == Outcome::Done {

@@ -27,7 +27,7 @@ fn live(depth: u32) -> RealtimeDevice {
 
 fn access(owner: u32) -> Access {
     let extents = [Extent::new(Lba(0), Sectors(8))].into_iter().collect();
-    Access { stream: StreamId(owner), op: Op::Read, fua: false, extents }
+    Access { stream: StreamId(owner), process: 0, op: Op::Read, fua: false, extents }
 }
 
 /// A closure that is performed once.

@@ -1,7 +1,7 @@
-//! The maintenance thread of the rates: waits for exits of processes, and samples the backing disk.
+//! The maintenance thread of the rates: waits for exits of processes, lets killed ones end, and samples the backing disk.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,10 @@ use super::Regulation;
 
 /// Time between two samples of the backing disk.
 const DISK_POLL_PERIOD: Duration = Duration::from_secs(1);
+
+/// Time between two looks for killed processes that wait for I/O: a killed process ends within this time and that of one
+/// access.
+const KILLED_POLL_PERIOD: Duration = Duration::from_millis(50);
 
 /// Handle of the thread, which ends when this is dropped.
 #[derive(Debug)]
@@ -25,12 +29,13 @@ impl MaintenanceThread {
     pub(crate) fn start(regulation: Arc<Regulation>) -> io::Result<MaintenanceThread> {
         let kept = Arc::clone(&regulation);
         let keep = move || {
-            let mut next = Instant::now();
+            let (mut next, channel) = (Instant::now(), mpsc::channel());
             while !kept.owners.has_stopped() {
                 let wait = next.saturating_duration_since(Instant::now());
-                if kept.wait_for_ends(wait).is_err() {
+                if kept.wait_for_ends(wait.min(KILLED_POLL_PERIOD)).is_err() {
                     thread::sleep(DISK_POLL_PERIOD);
                 }
+                kept.cancel_killed(&channel);
                 if Instant::now() >= next {
                     next = Instant::now() + DISK_POLL_PERIOD;
                     kept.look_beside();

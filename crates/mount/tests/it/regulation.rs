@@ -510,6 +510,33 @@ fn the_end_of_a_process_ends_its_rate_and_a_mounts_end_waits_for_nobody() {
 }
 
 #[test]
+fn a_killed_process_does_not_wait_for_its_ideal_time() {
+    if !can_mount("a_killed_process") {
+        return;
+    }
+    let (_scratch, mounted, file) = start("killed", &regulated("latency=1ms"));
+    let control = Control::open(&file).unwrap();
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM] {
+        let mut reader = Program::run(
+            r#"read line; exec dd if="$1" of=/dev/null bs=4096 iflag=direct status=none"#,
+            &file,
+        );
+        let minute = Rate::EveryNs(60_000_000_000);
+        control.set(&Set { best_effort: true, ..Set::new(process(reader.pid()), minute) }).unwrap();
+        reader.step();
+        eventually("it waits for what is held back", || {
+            owner(&look(&file, false), &process(reader.pid())).is_some_and(|one| one.unanswered == 1)
+        });
+        let begun = Instant::now();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&reader.0), signal).unwrap();
+        reader.0.wait().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?} after {signal:?}", begun.elapsed());
+    }
+    drop(control);
+    unmounted(mounted);
+}
+
+#[test]
 fn rates_are_kept_on_the_device_of_the_backing_directory() {
     if !can_mount("rates_are_kept_on_the_device") {
         return;
