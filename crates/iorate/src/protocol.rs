@@ -150,6 +150,14 @@ pub enum Refusal {
         /// Description of the process or group.
         what: String,
     },
+    /// The rate that the target has, itself or as part of a tree or group, was set by another user.
+    #[error("{what} has a rate that {} set; only {} may change it", name(*.user), if *.user == 0 { "root" } else { "root and that user" })]
+    SetByAnother {
+        /// Description of the process or group.
+        what: String,
+        /// The user that set the rate.
+        user: u32,
+    },
     /// The target has no rate.
     #[error("{what} has no rate")]
     NoRate {
@@ -186,6 +194,11 @@ pub enum Refusal {
         /// Description of the error.
         what: String,
     },
+}
+
+/// Returns a user as a word of a sentence.
+fn name(user: u32) -> String {
+    if user == 0 { "root".to_owned() } else { format!("user {user}") }
 }
 
 /// State of a mount.

@@ -173,6 +173,9 @@ impl Regulation {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        if let Some(refusal) = self.set_by_another(&held, &target, user) {
+            return Ok(Err(refusal));
+        }
         if self.owners.rated(&held).is_none() && self.owners.is_full() {
             return Ok(Err(Refusal::TooMany { most: self.limits.awaited }));
         }
@@ -191,6 +194,13 @@ impl Regulation {
         Ok(Ok(Reply::Given { best_effort }))
     }
 
+    /// Returns the refusal if the target has a rate that another user set: it could be raised, or evaded by a rate for a
+    /// part of a tree or group.
+    fn set_by_another(&self, held: &ResolvedTarget, target: &Target, user: u32) -> Option<Refusal> {
+        let by = self.owners.set_by(held).filter(|by| user != 0 && *by != user)?;
+        Some(Refusal::SetByAnother { what: target.to_string(), user: by })
+    }
+
     fn clear(&self, target: &Target, user: u32) -> Result<Result<Reply, Refusal>, Stopped> {
         let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let held = match self.held(target) {
@@ -200,11 +210,9 @@ impl Regulation {
         let Some((number, rated)) = self.owners.rated(&held) else {
             return Ok(Err(Refusal::NoRate { what: target.to_string() }));
         };
-        // Root may, even if a group has no process left.
-        if ![0, rated.by].contains(&user)
-            && let Err(refusal) = may(&held, target, user)
-        {
-            return Ok(Err(refusal));
+        // Root and the user that set it may, even if a group has no process left.
+        if ![0, rated.by].contains(&user) {
+            return Ok(Err(Refusal::SetByAnother { what: target.to_string(), user: rated.by }));
         }
         self.owners.remove(number);
         self.ask(move |rates, now| rates.clear(now, number))?;

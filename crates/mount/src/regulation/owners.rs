@@ -134,6 +134,21 @@ impl Owners {
         Some((number, table.rated.get(&number)?.clone()))
     }
 
+    /// Returns the user that set the rate which `held` has now, itself or as part of a tree or group.
+    pub(super) fn set_by(&self, held: &ResolvedTarget) -> Option<u32> {
+        let mut table = self.table();
+        let number = match held {
+            ResolvedTarget::Process(process) | ResolvedTarget::Tree(process) => {
+                table.owner_of(process, &self.exits).0
+            }
+            ResolvedTarget::Group(path) => {
+                let within = |(group, _): &(&String, &u32)| is_within(path, group);
+                *table.groups.iter().filter(within).max_by_key(|(group, _)| group.len())?.1
+            }
+        };
+        Some(table.rated.get(&number)?.by)
+    }
+
     pub(super) fn has_rate(&self, number: u32) -> bool {
         self.table().rated.contains_key(&number)
     }

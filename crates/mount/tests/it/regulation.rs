@@ -297,6 +297,23 @@ fn only_root_and_its_own_user_set_the_rate_of_a_process() {
     // Root may replace and clear a rate set by another user.
     set_iorate(theirs.pid(), &file, 20).unwrap();
     set_iorate(theirs.pid(), &file, 0).unwrap();
+    // A rate that root set can neither be replaced, cleared nor evaded by the process's own user.
+    let tree = Target::Tree { pid: theirs.pid() };
+    let clear = |target: &Target| {
+        asked_as(&scratch, &percent(target.clone(), 1), |command: &mut Command| {
+            other(command);
+            command.env("SAKIYOMI_CLEAR", "1");
+        })
+    };
+    {
+        let control = Control::open(&file).unwrap();
+        control.set(&percent(tree.clone(), 10)).unwrap();
+        let roots = "has a rate that root set; only root may change it";
+        assert!(set(&tree).ends_with(roots) && set(&process(theirs.pid())).ends_with(roots));
+        assert!(clear(&tree).ends_with(roots));
+        control.clear(&tree).unwrap();
+        assert_eq!([set(&tree), clear(&tree)], ["given", "cleared"]);
+    }
     if let Some(group) = Group::new() {
         group.add("", theirs.pid());
         let target = Target::Group { path: group.name.clone() };
@@ -654,8 +671,11 @@ fn asks() {
     let Ok(set) = std::env::var("SAKIYOMI_SET") else { return };
     let path = std::env::var_os("SAKIYOMI_MOUNT").unwrap();
     let control = Control::open(PathBuf::from(path)).unwrap();
-    match control.set(&serde_json::from_str(&set).unwrap()) {
-        Ok(_) => println!("SAID given"),
+    let set: Set = serde_json::from_str(&set).unwrap();
+    let clears = std::env::var_os("SAKIYOMI_CLEAR").is_some();
+    let said = if clears { control.clear(&set.target) } else { control.set(&set).map(drop) };
+    match said {
+        Ok(()) => println!("SAID {}", if clears { "cleared" } else { "given" }),
         Err(error) => println!("SAID {error}"),
     }
 }
