@@ -9,6 +9,7 @@
 //! | the call as the thesis defines it | [`set_iorate`] |
 //! | all other requests | [`Control`] |
 //! | the messages | [`protocol`] |
+//! | how large rates may be, by user and control group | [`quotas`] |
 //!
 //! ```no_run
 //! use sakiyomi_iorate::protocol::{Rate, Set, Target};
@@ -26,6 +27,7 @@
 //! ```
 
 pub mod protocol;
+pub mod quotas;
 
 mod control;
 

@@ -158,6 +158,16 @@ pub enum Refusal {
         /// The user that set the rate.
         user: u32,
     },
+    /// The sum of the rates of a user or of a control group would exceed its quota.
+    #[error("{who} may have rates of {most} % in all, of which {used} % are in use; request {} % or less", most.saturating_sub(*used))]
+    Quota {
+        /// The user or the group.
+        who: String,
+        /// The quota in percent.
+        most: u32,
+        /// The sum of the other rates in percent, rounded up.
+        used: u32,
+    },
     /// The target has no rate.
     #[error("{what} has no rate")]
     NoRate {

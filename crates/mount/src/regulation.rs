@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::{self, Bypass, Call, DeviceView, Owner, Refusal, Reply, Set, Target, View};
+use sakiyomi_iorate::quotas::Quotas;
 use sakiyomi_model::{Nanos, StreamId};
 use sakiyomi_os::block_device::Disk;
 use sakiyomi_os::process::is_killed;
@@ -50,6 +51,8 @@ const GROUP_PATH_MAX_BYTES: usize = 1024;
 /// Longest time of an I/O that a rate may specify.
 const RATE_TIME_MAX: Nanos = Nanos(3_600_000_000_000);
 
+/// Excess of a quota that counts as none: sums of rates by time are not exact.
+const QUOTA_TOLERANCE_PERCENT: f64 = 0.01;
 /// Time for which an answer of the device's thread is waited for.
 const KILLED_ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
 /// Time for which a request waits before its process is looked at.
@@ -63,6 +66,9 @@ pub(crate) struct Regulation {
     frontend: Arc<Frontend>,
     name: String,
     policy: Policy,
+    quotas: Quotas,
+    /// Receives a line for each change.
+    log: fn(&str),
     /// Held while a rate is set or cleared: keeps the device's thread and the table consistent.
     changes: Mutex<()>,
     ended: EndedOwners,
@@ -127,6 +133,7 @@ impl Regulation {
         policy: Policy,
         beside: Option<BackingDisk>,
         descriptors: usize,
+        (quotas, log): (Quotas, fn(&str)),
     ) -> io::Result<Regulation> {
         let limits = DescriptorLimits::of(descriptors);
         Ok(Regulation {
@@ -135,6 +142,8 @@ impl Regulation {
             frontend,
             name,
             policy,
+            quotas,
+            log,
             changes: Mutex::default(),
             ended: EndedOwners::default(),
             beside: beside.map(Mutex::new),
@@ -176,6 +185,9 @@ impl Regulation {
         if let Some(refusal) = self.set_by_another(&held, &target, user) {
             return Ok(Err(refusal));
         }
+        if let Some(refusal) = self.beyond_quota(&held, rate, user)? {
+            return Ok(Err(refusal));
+        }
         if self.owners.rated(&held).is_none() && self.owners.is_full() {
             return Ok(Err(Refusal::TooMany { most: self.limits.awaited }));
         }
@@ -191,13 +203,36 @@ impl Regulation {
             self.ask(move |rates, now| rates.clear(now, number))?;
             return Ok(Err(gone(&target)));
         }
+        let effort = if best_effort { ", best effort" } else { "" };
+        (self.log)(&format!("{target} has a rate of {rate}{effort}, set by user {user}"));
         Ok(Ok(Reply::Given { best_effort }))
     }
 
-    /// Returns the refusal if the target has a rate that another user set: it could be raised, or evaded by a rate for a
-    /// part of a tree or group.
+    /// Returns the refusal if the sum of the rates of the user or of a control group would exceed its quota.
+    fn beyond_quota(&self, held: &ResolvedTarget, rate: Rate, user: u32) -> Result<Option<Refusal>, Stopped> {
+        if user == 0 {
+            return Ok(None);
+        }
+        let of_user =
+            self.quotas.of_user(user).map(|most| (format!("user {user}"), most, self.owners.rated_by(user)));
+        let concerned = self.quotas.groups().filter(|(group, _)| held.is_in_group(group));
+        let of_groups = concerned
+            .map(|(group, most)| (format!("the control group {group}"), most, self.owners.rated_in(group)));
+        let number = self.owners.rated(held).map(|(number, _)| number);
+        for (who, most, mut owners) in of_user.into_iter().chain(of_groups) {
+            owners.retain(|owner| Some(*owner) != number);
+            let (used, asked) = self.ask(move |rates, _| (rates.percent_of(&owners), rates.percent(rate)))?;
+            if used + asked > f64::from(most) + QUOTA_TOLERANCE_PERCENT {
+                return Ok(Some(Refusal::Quota { who, most, used: used.ceil() as u32 }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the refusal if another user set a rate of the target, or of a tree or group that it is part of: that rate
+    /// could be raised, or evaded by a nearer one.
     fn set_by_another(&self, held: &ResolvedTarget, target: &Target, user: u32) -> Option<Refusal> {
-        let by = self.owners.set_by(held).filter(|by| user != 0 && *by != user)?;
+        let by = self.owners.set_by(held).into_iter().find(|by| user != 0 && *by != user)?;
         Some(Refusal::SetByAnother { what: target.to_string(), user: by })
     }
 
@@ -216,6 +251,7 @@ impl Regulation {
         }
         self.owners.remove(number);
         self.ask(move |rates, now| rates.clear(now, number))?;
+        (self.log)(&format!("the rate of {target} was cleared by user {user}"));
         Ok(Ok(Reply::Cleared))
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 use sakiyomi_io::{AtomicFile, open_files_max, raise_open_files_max};
+use sakiyomi_iorate::quotas::Quotas;
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_os::block_device::Disk;
 use sakiyomi_os::process::is_of_our_namespace;
@@ -59,6 +60,10 @@ pub struct Options {
     /// Settings for rates; `None`: requests are not attributed to processes. With rates the page cache is off, because
     /// it would hide the process behind a request.
     pub regulate: Option<Regulate>,
+    /// How large rates may be, by user and control group.
+    pub quotas: Quotas,
+    /// Receives a line for each change of a rate.
+    pub log: fn(&str),
     /// Maximum number of descriptors of files cached by the kernel, if they can be opened again; `None` for half of the
     /// process's limit.
     pub descriptors: Option<usize>,
@@ -79,6 +84,8 @@ impl Default for Options {
             writeback: false,
             metadata: false,
             regulate: None,
+            quotas: Quotas::default(),
+            log: |_| {},
             descriptors: None,
             go_on: || true,
         }
@@ -206,7 +213,9 @@ fn start_regulation(
         Some(storage) => storage.title(),
         None => beside.as_ref().map_or("files".to_owned(), BackingDisk::disk),
     };
-    let regulation = Regulation::new(Arc::clone(frontend), name, how.policy, beside, descriptors());
+    let (policy, quotas) = (how.policy_on(options.behind.as_ref()), options.quotas.clone());
+    let frontend = Arc::clone(frontend);
+    let regulation = Regulation::new(frontend, name, policy, beside, descriptors(), (quotas, options.log));
     regulation.map(Arc::new).map_err(no_threads)
 }
 

@@ -40,6 +40,7 @@ pub mod stdio;
 pub mod terminal;
 pub mod topology;
 pub mod tracefs;
+pub mod user;
 
 mod error;
 

@@ -66,12 +66,20 @@ const SIGKILL_BIT: u64 = 1 << 8;
 /// does not answer.
 #[must_use]
 pub fn is_killed(number: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
-    // The signal is pending for the process alone once its last thread closes the files that it had open.
-    let pending = ["SigPnd:\t", "ShdPnd:\t"]
-        .into_iter()
-        .flat_map(|name| status.lines().filter_map(move |line| line.strip_prefix(name)));
-    pending.filter_map(|set| u64::from_str_radix(set, 16).ok()).any(|set| set & SIGKILL_BIT != 0)
+    let is_pending = |path: PathBuf| {
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let pending = ["SigPnd:\t", "ShdPnd:\t"]
+            .into_iter()
+            .flat_map(|name| status.lines().filter_map(move |line| line.strip_prefix(name)));
+        pending.filter_map(|set| u64::from_str_radix(set, 16).ok()).any(|set| set & SIGKILL_BIT != 0)
+    };
+    let process = PathBuf::from(format!("/proc/{number}"));
+    // Any fatal signal becomes a SIGKILL of each thread, which its first thread may have taken already. For the process
+    // alone it is pending once its last thread closes the files that it had open.
+    let threads = std::fs::read_dir(process.join("task"));
+    is_pending(process.join("status"))
+        || threads
+            .is_ok_and(|threads| threads.flatten().any(|thread| is_pending(thread.path().join("status"))))
 }
 
 /// A process, by its directory in `/proc`.

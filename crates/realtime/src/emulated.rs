@@ -66,12 +66,18 @@ impl EmulatedStorage {
 }
 
 /// Settings of the regulation.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Regulate {
     /// Policy of the regulator.
     pub policy: Policy,
     /// Service time of one I/O; `None` to measure it.
     pub service: Option<Nanos>,
+}
+
+impl Default for Regulate {
+    fn default() -> Regulate {
+        Regulate { policy: Policy::Profile, service: None }
+    }
 }
 
 impl Regulate {

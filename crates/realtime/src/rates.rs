@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use sakiyomi_model::{Completion, Device, Nanos, Outcome, Request, RequestId};
 use sakiyomi_regulate::{
-    DeviceReport, Owner, RateError, RegulatedDevice, Regulator, Report, Requested, Timing,
+    DeviceReport, Owner, Rate, RateError, RegulatedDevice, Regulator, Report, Requested, Timing,
 };
 
 /// A device of any kind, regulated or not.
@@ -100,6 +100,22 @@ impl Rates<'_> {
         let stats = self.owners.by_number.entry(owner).or_default();
         *stats = OwnerStats { unanswered: stats.unanswered, last: now, ..OwnerStats::default() };
         Ok(self.regulator().report(Owner(owner)).is_some_and(|report| report.best_effort))
+    }
+
+    /// Returns the part of the device that a rate takes, in percent.
+    #[must_use]
+    pub fn percent(&self, rate: Rate) -> f64 {
+        match rate {
+            Rate::Percent(percent) => f64::from(percent.get()),
+            Rate::Every(time) => 100.0 * self.regulator().service_time().0 as f64 / time.0.max(1) as f64,
+        }
+    }
+
+    /// Returns the sum of the rates of some owners, in percent of the device.
+    #[must_use]
+    pub fn percent_of(&self, owners: &[u32]) -> f64 {
+        let reports = owners.iter().filter_map(|&owner| self.regulator().report(Owner(owner)));
+        reports.map(|report| self.percent(report.rate)).sum()
     }
 
     /// Removes a rate.

@@ -113,6 +113,11 @@ impl Presence {
         !self.thinking.is_empty() || !self.upcoming.is_empty()
     }
 
+    /// Returns whether capacity is reserved for any owner.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.anybody() || !self.away.is_empty()
+    }
+
     /// Returns whether the full capacity is no longer reserved for the owner.
     pub(crate) fn is_released(&self, owner: Owner) -> bool {
         matches!(self.owners.get(&owner), Some((_, State::Away { .. } | State::Gone)))

@@ -241,13 +241,18 @@ impl Regulator {
             self.deadlines.remove(&(regulated.deadline, regulated.share, id));
         }
         entry.done = Bytes(entry.done.0 + stay.piece.0);
-        if outcome == Outcome::Done && !stay.cancelled && entry.done < entry.size {
+        let is_fetch = self.is_fetch(id);
+        let is_wanted =
+            !is_fetch || self.planned.as_ref().is_some_and(|planned| planned.streams.is_wanted(id));
+        if outcome == Outcome::Done && !stay.cancelled && entry.done < entry.size && is_wanted {
             entry.state = State::Waiting;
             self.requests.insert(id, entry);
             self.wait(id, &entry);
-        } else if self.is_fetch(id) {
-            self.fetch_ended(id, outcome, out);
+        } else if is_fetch {
+            let is_whole = entry.done >= entry.size;
+            self.fetch_ended(id, if is_whole { outcome } else { Outcome::Cancelled }, out);
         } else {
+            self.device.ended += 1;
             self.completed(id, entry, if stay.cancelled { Outcome::Cancelled } else { outcome }, out);
         }
         self.follow_shares();

@@ -3,12 +3,14 @@
 pub(crate) mod course;
 pub(crate) mod result;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
+use sakiyomi_iorate::quotas::Quotas;
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_mount::layout::{BLOCK_BYTES, Placement};
 use sakiyomi_mount::{
@@ -42,6 +44,9 @@ const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Note about a device whose thread has an ordinary priority.
 pub(crate) const NOT_REAL_TIME_NOTE: &str = "note: this user may not give threads a real-time priority (CAP_SYS_NICE, or `ulimit -r`): while all cores are \
      busy, replies are some milliseconds late";
+
+/// The machine's quotas of rates.
+const QUOTAS_FILE: &str = "/etc/sakiyomi/rates.toml";
 
 /// How rates are kept.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -122,6 +127,9 @@ pub(crate) struct Mount {
         conflicts_with = "writeback"
     )]
     regulate: Option<PolicyArg>,
+    /// Quotas of rates, by user and control group [default: /etc/sakiyomi/rates.toml, if it exists]
+    #[arg(long, value_name = "FILE", requires = "regulate")]
+    quotas: Option<PathBuf>,
     /// Service time of an I/O, such as 12.3ms [default: measured continuously]
     #[arg(long, value_name = "TIME", requires = "regulate")]
     service: Option<Nanos>,
@@ -213,9 +221,22 @@ impl Mount {
             writeback: self.writeback,
             metadata: self.metadata,
             regulate: self.regulate.map(|policy| Regulate { policy: policy.into(), service: self.service }),
+            quotas: self.quotas()?,
+            log: if common.quiet { |_| {} } else { note },
             go_on: || go_on().is_ok(),
             ..Options::default()
         })
+    }
+
+    /// Returns the quotas of rates: those of the given file, else those of the machine's, if it has one.
+    fn quotas(&self) -> Result<Quotas> {
+        let file = self.quotas.as_deref().unwrap_or(Path::new(QUOTAS_FILE));
+        if self.regulate.is_none() || (self.quotas.is_none() && !file.exists()) {
+            return Ok(Quotas::default());
+        }
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        Quotas::parse(&text, sakiyomi_os::user::number)
+            .map_err(|problem| anyhow!("{}: {problem}", file.display()))
     }
 
     fn behind(&self, drive: &str, common: &Common) -> Result<EmulatedStorage> {

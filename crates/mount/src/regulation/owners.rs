@@ -134,19 +134,27 @@ impl Owners {
         Some((number, table.rated.get(&number)?.clone()))
     }
 
-    /// Returns the user that set the rate which `held` has now, itself or as part of a tree or group.
-    pub(super) fn set_by(&self, held: &ResolvedTarget) -> Option<u32> {
-        let mut table = self.table();
-        let number = match held {
-            ResolvedTarget::Process(process) | ResolvedTarget::Tree(process) => {
-                table.owner_of(process, &self.exits).0
-            }
-            ResolvedTarget::Group(path) => {
-                let within = |(group, _): &(&String, &u32)| is_within(path, group);
-                *table.groups.iter().filter(within).max_by_key(|(group, _)| group.len())?.1
-            }
+    /// Returns the users that set the rates which concern `held`: its own, and those of all trees and groups that it is
+    /// part of, also where a nearer rate counts at present.
+    pub(super) fn set_by(&self, held: &ResolvedTarget) -> Vec<u32> {
+        self.table().set_by(held)
+    }
+
+    /// Returns the owners whose rates a user has set.
+    pub(super) fn rated_by(&self, user: u32) -> Vec<u32> {
+        let table = self.table();
+        table.rated.iter().filter(|(_, rated)| rated.by == user).map(|(number, _)| *number).collect()
+    }
+
+    /// Returns the owners with rates whose processes are in a control group or below it.
+    pub(super) fn rated_in(&self, group: &str) -> Vec<u32> {
+        let table = self.table();
+        let is_in = |rated: &RatedOwner| match (&rated.target, &rated.process) {
+            (Target::Group { path }, _) => is_within(path, group),
+            (_, Some(process)) => is_in_group(process, group),
+            _ => false,
         };
-        Some(table.rated.get(&number)?.by)
+        table.rated.iter().filter(|(_, rated)| is_in(rated)).map(|(number, _)| *number).collect()
     }
 
     pub(super) fn has_rate(&self, number: u32) -> bool {
@@ -241,6 +249,12 @@ impl Thread {
             && self.looked.elapsed() < LOOKUP_MAX_AGE * 10
             && self.process.upgrade().is_some_and(|process| process.has_thread(thread))
     }
+}
+
+/// Returns whether a process is in a control group or below it.
+pub(super) fn is_in_group(process: &ProcessRef, group: &str) -> bool {
+    let groups = process.process().control_groups();
+    groups.is_ok_and(|groups| groups.iter().any(|own| is_within(own, group)))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::OFlags;
 use sakiyomi_iorate::protocol::{Owner, Rate, Refusal, Set, Target, View};
+use sakiyomi_iorate::quotas::Quotas;
 use sakiyomi_iorate::{Control, Error, set_iorate};
 use sakiyomi_mount::{EmulatedStorage, Mounted, Options, Regulate};
 use sakiyomi_os::ioctl_channel::{MESSAGE_BYTES, exchange};
@@ -311,6 +312,12 @@ fn only_root_and_its_own_user_set_the_rate_of_a_process() {
         let roots = "has a rate that root set; only root may change it";
         assert!(set(&tree).ends_with(roots) && set(&process(theirs.pid())).ends_with(roots));
         assert!(clear(&tree).ends_with(roots));
+        // Nor if the user had set one before, which is nearer.
+        control.clear(&tree).unwrap();
+        assert_eq!(set(&process(theirs.pid())), "given");
+        control.set(&percent(tree.clone(), 10)).unwrap();
+        assert!(set(&process(theirs.pid())).ends_with(roots));
+        control.clear(&process(theirs.pid())).unwrap();
         control.clear(&tree).unwrap();
         assert_eq!([set(&tree), clear(&tree)], ["given", "cleared"]);
     }
@@ -325,6 +332,50 @@ fn only_root_and_its_own_user_set_the_rate_of_a_process() {
         });
         control.clear(&target).unwrap();
     }
+    unmounted(mounted);
+}
+
+#[test]
+fn the_rates_of_a_user_and_of_a_group_stay_within_their_quotas() {
+    if !can_mount("the_rates_of_a_user") {
+        return;
+    }
+    let quotas = Quotas::parse("[users]\n65534 = 30\n[groups]\n'/' = 45", |_| None).unwrap();
+    let options = Options { quotas, ..regulated("latency=1ms") };
+    let (scratch, mounted, file) = start("quotas", &options);
+    let other = |command: &mut Command| _ = command.uid(65534).gid(65534);
+    let programs = [(); 3].map(|()| {
+        Program::run_with("read line", &file, |command| {
+            other(command);
+            command
+        })
+    });
+    let set = |program: usize, rate: Rate| {
+        let target = process(programs[program].pid());
+        asked_as(&scratch, &Set { best_effort: true, ..Set::new(target, rate) }, other)
+    };
+    assert_eq!(set(0, Rate::Percent(20)), "given");
+    let said = set(1, Rate::Percent(11));
+    assert!(
+        said.ends_with(
+            "user 65534 may have rates of 30 % in all, of which 20 % are in use; request 10 % or less"
+        ),
+        "{said}"
+    );
+    // 1 ms each 10 ms is 10 %.
+    assert_eq!(set(1, Rate::EveryNs(10_000_000)), "given");
+    assert_eq!(set(0, Rate::Percent(15)), "given", "what it replaces does not count");
+    let said = set(2, Rate::Percent(6));
+    assert!(said.contains("may have rates of 30 % in all"), "{said}");
+    // Root may give more, which counts for the group.
+    let control = Control::open(&file).unwrap();
+    control.set(&percent(process(std::process::id()), 20)).unwrap();
+    let said = set(2, Rate::Percent(5));
+    let in_group =
+        said.contains("the control group / may have rates of 45 % in all, of which 45 % are in use");
+    // Without control groups the quota of a group concerns nobody.
+    assert!(in_group || said == "given", "{said}");
+    drop(control);
     unmounted(mounted);
 }
 

@@ -168,7 +168,7 @@ impl<D: Device> Bench<'_, D> {
         let mut times = Vec::new();
         for _ in 0..CONTINUING_READS {
             let mut extent = self.anywhere(PROFILE_SIZES[1]);
-            let last = self.device.capacity().0 - CONTINUING_READS.min(8) * sectors.0;
+            let last = self.device.capacity().0.saturating_sub(CONTINUING_READS.min(8) * sectors.0);
             extent.start = Lba(extent.start.0.min(last));
             self.one(Op::Read, extent);
             for _ in 1..8 {

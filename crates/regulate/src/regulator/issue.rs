@@ -65,7 +65,7 @@ impl Regulator {
     /// owners must be, too: what the device does later on its own has no place in a plan.
     fn forces_writes(&self, is_regulated: bool) -> bool {
         match self.planned {
-            Some(_) => self.presence.anybody(),
+            Some(_) => self.presence.has_reserved(),
             None => !is_regulated && self.writes.are_forced() && self.presence.anybody(),
         }
     }
@@ -149,7 +149,6 @@ impl Regulator {
         }
         self.device.overdue -= usize::from(stay.overdue);
         self.device.work -= stay.work;
-        self.device.ended += u64::from(entry.done.0 + stay.piece.0 >= entry.size.0);
         if self.device.len() == 0 {
             self.device.busy += self.now - self.device.began;
         }

@@ -127,7 +127,7 @@ impl Planned {
     }
 
     fn sectors(&self, size: Bytes) -> Sectors {
-        Sectors(size.0 / self.profile.sector.0.max(1))
+        Sectors(size.0.div_ceil(self.profile.sector.0.max(1)))
     }
 
     fn end_of(&self, piece: &Piece) -> Lba {
@@ -153,6 +153,9 @@ impl Planned {
     /// Records that the device was given `size` bytes of a request at `offset` from its first sector.
     pub(super) fn issued(&mut self, start: Lba, offset: Bytes, op: Op, size: Bytes) {
         self.beyond = self.beyond + self.beyond(op, size);
+        if size == Bytes(0) {
+            return;
+        }
         self.head = Some(Lba(start.0 + self.sectors(offset).0 + self.sectors(size).0));
     }
 
@@ -274,8 +277,9 @@ impl Regulator {
         }
         match self.presence.shortest_away() {
             Some((allowed, _)) => {
+                let beyond = planned.beyond + planned.beyond(piece.op, piece.size);
                 within(planned.limits.depth, planned.limits.piece)
-                    || planned.profile.behind(load).bound(1.0) <= allowed
+                    || (planned.profile.behind(load) + beyond).bound(1.0) <= allowed
             }
             None => true,
         }
@@ -311,17 +315,26 @@ impl Regulator {
                 (Some(first), next) if next.is_none_or(|next| first <= next) => {
                     let &(deadline, _, id) = known.next().expect("it was seen");
                     let entry = &self.requests[&id];
-                    if entry.state == State::Waiting {
-                        let own = self.piece_of(id, Bytes(u64::MAX));
-                        let service = profile.from_to(head, Some(own.start), own.op, own.size);
+                    let rest = match entry.state {
+                        State::InDevice(stay) => Bytes(entry.size.0 - entry.done.0 - stay.piece.0),
+                        _ => Bytes(entry.size.0 - entry.done.0),
+                    };
+                    if entry.state == State::Waiting || rest > Bytes(0) {
+                        let start = Lba(entry.start.0 + planned.sectors(Bytes(entry.size.0 - rest.0)).0);
+                        let service = profile.from_to(head, Some(start), entry.op, rest);
                         (finish, variance) = (finish + service.mean, variance + service.variance);
-                        head = Some(planned.end_of(&own));
+                        head = Some(planned.end_of(&Piece { id, start, op: entry.op, size: rest }));
                     }
                     (deadline, planned.streams.is_fetch(id))
                 }
                 _ => {
                     let (arrival, deadline) = expected.next().expect("it was seen");
                     let service = profile.random(Op::Read, PROFILE_SIZES[0]);
+                    if finish + slack * variance.max(0.0).sqrt() <= arrival.0 as f64 {
+                        // It finds the device as it would without the piece.
+                        (finish, variance, head) = (arrival.0 as f64 + service.mean, service.variance, None);
+                        continue;
+                    }
                     finish = finish.max(arrival.0 as f64) + service.mean;
                     (variance, head) = (variance + service.variance, None);
                     (deadline, false)

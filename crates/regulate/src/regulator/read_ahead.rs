@@ -3,9 +3,10 @@
 use sakiyomi_model::{Bytes, Nanos, Op, Outcome, RequestId, Sectors};
 
 use super::request::{Entry, Promise, State};
-use super::streams::{Extent, READ_AHEAD_EXTENT, Served};
+use super::streams::{Ended, Extent, READ_AHEAD_EXTENT, Served};
 use super::{Action, Regulator};
 use crate::rate::Owner;
+use crate::rate::Rate;
 use crate::service::Kind;
 
 impl Regulator {
@@ -16,7 +17,7 @@ impl Regulator {
             return false;
         };
         let sector = planned.profile().sector;
-        let sectors = Sectors(entry.size.0 / sector.0);
+        let sectors = Sectors(entry.size.0 / sector.0.max(1));
         let place = planned.streams.place(entry.owner, entry.start, sectors, sector);
         let share = entry.size.0 as f64 / READ_AHEAD_EXTENT.0 as f64;
         let service = if place.is_continuing {
@@ -54,9 +55,13 @@ impl Regulator {
         while let Some(planned) = &mut self.planned {
             let (sector, capacity) = (planned.profile().sector, planned.profile().capacity);
             let Some(extent) = planned.streams.next_extent(owner, sector, capacity) else { return };
-            let Extent { id, start, sectors, ahead } = extent;
+            let Extent { id, start, sectors, ahead, read } = extent;
             let size = sectors.to_bytes(sector);
-            let ideal = member.rate.ideal(planned.service(Op::Read, READ_AHEAD_EXTENT));
+            let ideal = match member.rate {
+                Rate::Percent(_) => member.rate.ideal(planned.service(Op::Read, READ_AHEAD_EXTENT)),
+                // The time of a read, for each read of the extent.
+                Rate::Every(time) => time * (READ_AHEAD_EXTENT.0 / read.to_bytes(sector).0.max(1)).max(1),
+            };
             let until_there = ideal.0 as f64 * ahead.to_bytes(sector).0 as f64 / READ_AHEAD_EXTENT.0 as f64;
             let deadline =
                 member.until.saturating_add(Nanos(until_there as u64)).max(self.now.saturating_add(ideal));
@@ -100,15 +105,28 @@ impl Regulator {
         self.requests.remove(&id);
         out.push(Action::Fetched { id });
         let Some(planned) = &mut self.planned else { return };
-        let is_read = outcome == Outcome::Done;
-        for request in planned.streams.ended(id, is_read) {
-            let Some(&entry) = self.requests.get(&request) else { continue };
-            if is_read {
+        let Ended { served, unserved, moved } = planned.streams.ended(id, outcome == Outcome::Done);
+        let awaits = |regulator: &Regulator, request: &RequestId| {
+            let entry = regulator.requests.get(request).copied();
+            entry.filter(|entry| entry.state == State::AwaitsFetch(id))
+        };
+        for request in served {
+            if let Some(entry) = awaits(self, &request) {
                 self.completed(request, entry, Outcome::Done, out);
-            } else {
+            }
+        }
+        for request in unserved {
+            if let Some(entry) = awaits(self, &request) {
                 let entry = Entry { state: State::Waiting, ..entry };
                 self.requests.insert(request, entry);
                 self.wait(request, &entry);
+            }
+        }
+        let Some((next, requests)) = moved else { return };
+        for request in requests {
+            if let Some(entry) = awaits(self, &request) {
+                self.requests.insert(request, Entry { state: State::AwaitsFetch(next), ..entry });
+                self.hurry(next, entry.regulated.expect("it has a deadline").deadline);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use sakiyomi_iorate::protocol::Target;
 use sakiyomi_os::process::{self, ExitWatcher};
 
-use super::LOOKUP_MAX_AGE;
+use super::{LOOKUP_MAX_AGE, is_in_group};
 use crate::regulation::process_ref::{ProcessRef, Shared};
 
 /// Maximum number of processes whose exit is awaited, even if more files may be open.
@@ -78,6 +78,16 @@ pub(in crate::regulation) enum ResolvedTarget {
     Process(Shared),
     Tree(Shared),
     Group(String),
+}
+
+impl ResolvedTarget {
+    /// Returns whether it is, or is in, a control group or one below it.
+    pub(in crate::regulation) fn is_in_group(&self, group: &str) -> bool {
+        match self {
+            ResolvedTarget::Process(process) | ResolvedTarget::Tree(process) => is_in_group(process, group),
+            ResolvedTarget::Group(path) => is_within(path, group),
+        }
+    }
 }
 
 impl Table {
@@ -174,6 +184,24 @@ impl Table {
         }
         let shared = self.tree_of(process, exits).or_else(|| self.group_of(process));
         shared.map_or((process.serial, false), |number| (number, true))
+    }
+
+    /// Returns the users that set the rates of a target, and of all trees and groups that it is part of.
+    pub(super) fn set_by(&mut self, held: &ResolvedTarget) -> Vec<u32> {
+        let mut numbers: Vec<u32> = Vec::new();
+        numbers.extend(
+            self.groups.iter().filter(|(group, _)| held.is_in_group(group)).map(|(_, number)| number),
+        );
+        if let ResolvedTarget::Process(process) | ResolvedTarget::Tree(process) = held {
+            numbers.push(process.serial);
+            let mut next = Some(process.clone());
+            for _ in 0..ANCESTORS_MAX {
+                let Some(ancestor) = next else { break };
+                numbers.extend(self.trees.get(&ancestor.serial));
+                next = if self.trees.is_empty() { None } else { self.parent_of(&ancestor) };
+            }
+        }
+        numbers.iter().filter_map(|number| self.rated.get(number)).map(|rated| rated.by).collect()
     }
 
     /// Returns the nearest tree that contains a process.
