@@ -94,6 +94,11 @@ impl Planned {
         self.limits
     }
 
+    /// Returns whether reads that continue each other take far less than others, so that reading ahead is worth while.
+    pub(super) fn has_cheap_streams(&self) -> bool {
+        self.profile.continuing.mean < self.profile.reads[1].mean / 2.0
+    }
+
     pub(super) fn profile(&self) -> &Profile {
         &self.profile
     }

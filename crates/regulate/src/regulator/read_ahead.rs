@@ -12,7 +12,8 @@ use crate::service::Kind;
 impl Regulator {
     /// Takes the arrival of an owner's read that continues a stream; returns whether it did.
     pub(super) fn arrive_in_stream(&mut self, id: RequestId, entry: &Entry, out: &mut Vec<Action>) -> bool {
-        let Some(planned) = self.planned.as_mut().filter(|_| entry.op == Op::Read && entry.size > Bytes(0))
+        let is_read = entry.op == Op::Read && entry.size > Bytes(0);
+        let Some(planned) = self.planned.as_mut().filter(|planned| is_read && planned.has_cheap_streams())
         else {
             return false;
         };
