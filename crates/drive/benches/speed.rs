@@ -8,10 +8,10 @@ use std::path::Path;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use rand_core::Rng;
-use sakiyomi_drive::Drive;
 use sakiyomi_drive::observe::{Chunking, Observation, Summary};
 use sakiyomi_drive::replay::{Arrival, Pace, Replay};
 use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_drive::{Disk, Simulated};
 use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
 use sakiyomi_trace::generate::pc::PcParams;
 use sakiyomi_trace::{ReadOptions, Trace};
@@ -38,12 +38,17 @@ fn read(lba: u64, sectors: u64) -> Arrival {
 }
 
 fn replay(spec: &DriveSpec, pace: Pace, arrivals: &[Arrival]) -> Summary {
-    let mut drive = Drive::new(spec).expect("a drive");
+    match Disk::new(spec).expect("a drive") {
+        Disk::Drive(mut drive) => replay_on(&mut *drive, pace, arrivals),
+        Disk::Array(mut array) => replay_on(&mut *array, pace, arrivals),
+    }
+}
+
+fn replay_on(drive: &mut impl Simulated, pace: Pace, arrivals: &[Arrival]) -> Summary {
     let mut observation = Observation::new(Chunking::Time(Nanos::SECOND), Nanos::ZERO, Bytes(512));
     let arrivals = arrivals.iter().copied().map(Ok::<_, std::convert::Infallible>);
-    let host =
-        Replay { pace, host_queue: 1 << 20 }.run(&mut drive, arrivals, &mut observation).expect("no error");
-    observation.finish(&drive, host.end)
+    let host = Replay { pace, host_queue: 1 << 20 }.run(drive, arrivals, &mut observation).expect("no error");
+    observation.finish(drive, host.end)
 }
 
 /// 99 of 100 reads hit data that an earlier read of the stream left in the buffer.
@@ -112,6 +117,25 @@ fn misses_by_depth(bencher: Bencher<'_, '_>, policy: &str, depth: usize) {
     bencher
         .counter(ItemsCount::new(COMMANDS))
         .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: depth }, &reads)));
+}
+
+/// Requests of 4 KiB at random places, a third of them writes, on one drive and on arrays of four: RAID 5 and 6 read before
+/// they write.
+#[divan::bench(args = ["single", "raid0:4", "raid5:4", "raid6:4", "raid10:4"])]
+fn arrays(bencher: Bencher<'_, '_>, array: &str) {
+    const COMMANDS: usize = 100_000;
+    let mut random = rand_pcg::Pcg64::new(5, 1);
+    let requests: Vec<Arrival> = (0..COMMANDS)
+        .map(|number| Arrival {
+            op: if number % 3 == 0 { Op::Write } else { Op::Read },
+            ..read(random.next_u64() % 60_000_000 * 8, 8)
+        })
+        .collect();
+    let mut spec = drive(&[]);
+    spec.array = (array != "single").then(|| array.parse().expect("an array"));
+    bencher
+        .counter(ItemsCount::new(COMMANDS))
+        .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 8 }, &requests)));
 }
 
 /// The desktop workload of `trace generate pc`. An item is a simulated second, so items per second is the speedup over

@@ -157,20 +157,19 @@ impl ReproducedFigure {
         })
     }
 
-    /// The meaning of the live figure in some words.
+    /// The meaning of the live figure in two or three words.
     fn live_meaning(&self) -> String {
-        let percent = Value::Change(self.live_deviation_ratio.unwrap_or_default()).text();
-        let simulated = self.live_conditions.map(|value| format!(", {}", self.number(value.median)));
-        let simulated = simulated.unwrap_or_default();
-        match (self.live, self.live_verdict()) {
-            (None, _) => String::new(),
-            (Some(_), None) => "of this machine".to_owned(),
-            (_, Some(LiveVerdict::AsPublished)) if self.live_deviation_ratio == Some(0.0) => {
+        let percent = |ratio: Option<f64>| Value::Change(ratio.unwrap_or_default()).text();
+        match self.live_verdict() {
+            None => "of this machine".to_owned(),
+            Some(LiveVerdict::AsPublished) if self.live_deviation_ratio == Some(0.0) => {
                 "as published".to_owned()
             }
-            (_, Some(LiveVerdict::AsPublished)) => format!("near, {percent}"),
-            (_, Some(LiveVerdict::AsSimulated)) => format!("as simulated{simulated}"),
-            (_, Some(LiveVerdict::Differs)) => format!("differs, {percent}"),
+            Some(LiveVerdict::AsPublished) => format!("near, {}", percent(self.live_deviation_ratio)),
+            Some(LiveVerdict::AsSimulated) => {
+                format!("as simulated, {}", percent(self.live_from_simulated_ratio))
+            }
+            Some(LiveVerdict::Differs) => format!("differs, {}", percent(self.live_deviation_ratio)),
         }
     }
 
@@ -229,7 +228,8 @@ impl Present for ReproduceResult {
     }
 
     fn sections(&self) -> Vec<Section> {
-        self.papers.iter().map(table).chain([notes(&self.papers), live_notes(&self.papers)]).collect()
+        let tables = self.papers.iter().flat_map(|paper| [Some(table(paper)), live_table(paper)]);
+        tables.flatten().chain([notes(&self.papers), live_notes(&self.papers)]).collect()
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
@@ -311,31 +311,17 @@ fn furthest(paper: &ReproducedPaper) -> Option<String> {
 }
 
 fn table(paper: &ReproducedPaper) -> Section {
-    let is_several = |value: Option<ReproducedValue>| value.filter(|value| value.runs > 1);
-    let has_ranges = paper.figures.iter().any(|figure| is_several(figure.simulated).is_some());
-    let has_live = paper.figures.iter().any(|figure| figure.live.is_some());
-    let has_live_ranges = paper.figures.iter().any(|figure| is_several(figure.live).is_some());
-    let median = |figure: &ReproducedFigure, value: Option<ReproducedValue>| {
-        Value::known(value, |value| Value::Text(figure.number(value.median)))
-    };
-    let range = move |figure: &ReproducedFigure, value: Option<ReproducedValue>| {
-        Value::known(is_several(value), |value| {
-            Value::Text(format!("{} … {}", figure.number(value.min), figure.number(value.max)))
-        })
-    };
+    let has_ranges = paper.figures.iter().any(|figure| is_several(figure.simulated));
     // The comparison comes first: a phone shows no more without scrolling.
     let mut table = Rows::new(&paper.name, "Figures", &paper.figures)
         .text("figure", |figure| Cell::from(figure.what.as_str()).note(&figure.note))
         .figure("published", |figure| figure.published_text())
         .figure("in virtual time", |figure| median(figure, figure.simulated))
-        .when(has_live, |rows| rows.figure("here live", |figure| median(figure, figure.live)))
         .text("unit", |figure| figure.unit.as_str())
         .text("what it means", |figure| figure.meaning())
-        .when(has_live, |rows| rows.text("what live means", |figure| figure.live_meaning()))
         .when(has_ranges, |rows| {
             rows.figure("range over seeds", |figure| range(figure, figure.simulated)).spare(1)
         })
-        .when(has_live_ranges, |rows| rows.figure("range live", |figure| range(figure, figure.live)).spare(2))
         .text("in the paper", |figure| figure.place.as_str())
         .detail()
         .emphasis(|figure| match figure.simulated {
@@ -345,6 +331,41 @@ fn table(paper: &ReproducedPaper) -> Section {
         .table();
     table.caption = (paper.title.clone(), String::new());
     Section::Table(table)
+}
+
+/// Returns the figures that were measured live, if there are any, beside those that they are held against.
+fn live_table(paper: &ReproducedPaper) -> Option<Section> {
+    let live: Vec<&ReproducedFigure> = paper.figures.iter().filter(|figure| figure.live.is_some()).collect();
+    let has_ranges = live.iter().any(|figure| is_several(figure.live));
+    let mut table = Rows::new(&format!("{}-live", paper.name), "Live", &live)
+        .text("figure", |figure| Cell::from(figure.what.as_str()).note(&figure.live_note))
+        .figure("published", |figure| figure.published_text())
+        .figure("in virtual time", |figure| median(figure, figure.live_conditions.or(figure.simulated)))
+        .figure("here live", |figure| median(figure, figure.live))
+        .text("unit", |figure| figure.unit.as_str())
+        .text("what it means", |figure| figure.live_meaning())
+        .when(has_ranges, |rows| rows.figure("range live", |figure| range(figure, figure.live)).spare(1))
+        .emphasis(|figure| match figure.live_verdict() {
+            Some(LiveVerdict::Differs) => Emphasis::Off,
+            _ => Emphasis::None,
+        })
+        .table();
+    table.caption = (format!("{}, live", paper.title), String::new());
+    (!live.is_empty()).then_some(Section::Table(table))
+}
+
+fn is_several(value: Option<ReproducedValue>) -> bool {
+    value.is_some_and(|value| value.runs > 1)
+}
+
+fn median(figure: &ReproducedFigure, value: Option<ReproducedValue>) -> Value {
+    Value::known(value, |value| Value::Text(figure.number(value.median)))
+}
+
+fn range(figure: &ReproducedFigure, value: Option<ReproducedValue>) -> Value {
+    Value::known(value.filter(|value| value.runs > 1), |value| {
+        Value::Text(format!("{} … {}", figure.number(value.min), figure.number(value.max)))
+    })
 }
 
 /// Returns the notes of all figures; each note once, with the figures that it is about.
