@@ -244,14 +244,19 @@ impl Connection {
         received: Instant,
     ) -> io::Result<Option<Arc<dyn Perform>>> {
         let (volume, length) = (self.server.volume(), request.length as usize);
+        let is_sent = self.is_sent_from_memory(&request);
         let capacity = match request.command {
+            Command::Read if is_sent => 0,
             Command::Read => volume.read_capacity(length),
             Command::Write => length,
             _ => 0,
         };
         let permit = self.quota.acquire(if capacity == 0 { 0 } else { class_size(capacity) });
         let mut work = Work::new(Arc::clone(self), request, permit);
-        if capacity > 0 {
+        if is_sent {
+            work.body =
+                Body::Range(Arc::clone(volume), request.offset..request.offset + u64::from(request.length));
+        } else if capacity > 0 {
             work.body = match self.account.take(capacity) {
                 Ok(Ok(buffer)) => Body::Buffer(buffer, 0),
                 // The quota has room for it, so the machine has no memory.
@@ -303,6 +308,15 @@ impl Connection {
             return None;
         }
         dispatcher.begin(access, work).map(|in_flight| in_flight as Arc<dyn Perform>)
+    }
+
+    /// Returns whether a read is answered from the file's own memory: without a device, there is nothing to wait for, and
+    /// nothing that could fail after the head of the reply was sent.
+    fn is_sent_from_memory(&self, request: &Request) -> bool {
+        request.command == Command::Read
+            && request.length > INLINE_TRANSFER_MAX_BYTES
+            && self.server.volume().is_in_memory()
+            && !self.server.dispatcher().has_device()
     }
 
     /// Performs a small transfer at once, if that takes no time of a device; returns whether it has.
