@@ -7,11 +7,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek};
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek, sendfile};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::file::{create_unnamed, direct_alignment, file_size_max, lies_in_memory};
@@ -45,6 +46,7 @@ pub struct Volume {
     direct: Option<Direct>,
     size: u64,
     is_device: bool,
+    is_in_memory: bool,
     /// Taken for writing by writes through the page cache of a volume with direct I/O.
     cached_writes: RwLock<()>,
 }
@@ -128,15 +130,16 @@ impl Volume {
             return Err(Error::NotAFile { path: path.to_owned(), what: "empty" });
         }
         // Where direct I/O is not supported, or there is no device to reach by it, the page cache serves the volume.
-        let direct =
-            direct.filter(|_| !lies_in_memory(&file)).and_then(|open| open().ok()).and_then(|file| {
-                let alignment = direct_alignment(&file)?;
-                let alignment = alignment.offset.max(alignment.memory);
-                // The last block must be whole: a write of it would extend the file.
-                let is_usable = alignment <= ALIGNMENT_MAX_BYTES && size.is_multiple_of(alignment as u64);
-                is_usable.then_some(Direct { file, alignment })
-            });
-        Ok(Volume { path: path.to_owned(), file, direct, size, is_device, cached_writes: RwLock::default() })
+        let is_in_memory = lies_in_memory(&file);
+        let direct = direct.filter(|_| !is_in_memory).and_then(|open| open().ok()).and_then(|file| {
+            let alignment = direct_alignment(&file)?;
+            let alignment = alignment.offset.max(alignment.memory);
+            // The last block must be whole: a write of it would extend the file.
+            let is_usable = alignment <= ALIGNMENT_MAX_BYTES && size.is_multiple_of(alignment as u64);
+            is_usable.then_some(Direct { file, alignment })
+        });
+        let cached_writes = RwLock::default();
+        Ok(Volume { path: path.to_owned(), file, direct, size, is_device, is_in_memory, cached_writes })
     }
 
     /// Returns the path that it was opened by; that of its directory for one without a name.
@@ -197,6 +200,25 @@ impl Volume {
         let size = bytes.len();
         self.direct.is_none()
             && preadv2(&self.file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT) == Ok(size)
+    }
+
+    /// Returns whether it lies in memory, so that no device can fail.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.is_in_memory
+    }
+
+    /// Sends up to `length` bytes at `offset` to a socket without copying them, and returns how many. If the range is
+    /// written before the peer has received it, the peer may get what was written.
+    ///
+    /// # Errors
+    /// If the peer is gone, or the file has become shorter. The program must ignore `SIGPIPE`, as those in Rust do.
+    pub fn send(&self, socket: impl AsFd, offset: u64, length: usize) -> io::Result<usize> {
+        let mut from = offset;
+        match retry_on_intr(|| sendfile(&socket, &self.file, Some(&mut from), length))? {
+            0 if length > 0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            sent => Ok(sent),
+        }
     }
 
     /// Writes all `data` at `offset`. If the volume is direct and `data` is aligned, so should its address be.
@@ -446,6 +468,21 @@ mod tests {
         let mut buffer = BufferPool::fixed(1, 8192, Memory::Ordinary).unwrap().take().unwrap();
         let error = volume.read(4000, 100, &mut buffer).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_part_is_sent_without_a_copy_and_one_that_is_not_there_is_an_error() {
+        let data: Vec<u8> = (0..100_000u32).map(|index| (index / 7) as u8).collect();
+        let file = ScratchFile::named("sent", &data);
+        let volume = Volume::open_or_create(file.path(), 1).unwrap();
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let sent = volume.send(&ours, 5000, 20_000).unwrap();
+        let mut got = vec![0; sent];
+        io::Read::read_exact(&mut theirs, &mut got).unwrap();
+        assert!(sent > 0 && got == data[5000..5000 + sent]);
+        assert_eq!(volume.send(&ours, 100_000, 5).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        drop(theirs);
+        assert_eq!(volume.send(&ours, 0, 5).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]

@@ -18,8 +18,8 @@ use sakiyomi_realtime::{BackingIo, Extents, Issuer, Perform};
 use crate::address::Stream;
 use crate::outbound::{Body, Outbound, Reply, may_wait};
 use crate::protocol::{
-    Agreement, Command, Errno, HEADER_BYTES, Header, Negotiation, Refusal, Request, Step, block_status_reply,
-    data_reply, error_reply, greeting, simple_reply,
+    Agreement, Command, Errno, HEADER_BYTES, Head, Header, Negotiation, Refusal, Request, Step,
+    block_status_reply, data_reply, error_reply, greeting, simple_reply,
 };
 use crate::quota::{Permit, Quota};
 use crate::shared::Shared;
@@ -31,8 +31,11 @@ const THREADS_MAX: usize = 16;
 /// Time for which a client may be silent while it negotiates.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Bytes that are received at a time, as far as they are there: the headers of many small requests.
-const RECEIVE_BYTES: usize = 16 << 10;
+/// Bytes that are received at a time, as far as they are there: many small requests.
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// Acknowledgments that are sent together at most; each has 16 bytes.
+const ACKNOWLEDGED_MAX_BYTES: usize = 1 << 10;
 
 /// Largest transfer that the receiving thread performs if the page cache takes part in it: that takes less time than
 /// waking another thread to receive.
@@ -67,6 +70,7 @@ fn serve_requests(
         issuer,
         inbound: Mutex::new(Inbound {
             socket: BufReader::with_capacity(RECEIVE_BYTES, Socket(Arc::clone(socket))),
+            acknowledged: Vec::new(),
             is_over: false,
         }),
         outbound: Outbound::new(Arc::clone(socket)),
@@ -136,6 +140,8 @@ impl Read for Socket {
 #[derive(Debug)]
 struct Inbound {
     socket: BufReader<Socket>,
+    /// Replies to small writes, which are sent before the next receive that may wait.
+    acknowledged: Vec<u8>,
     /// The client has left, or what it sends cannot be understood.
     is_over: bool,
 }
@@ -146,6 +152,13 @@ impl Inbound {
         let mut bytes = [0; HEADER_BYTES];
         self.socket.read_exact(&mut bytes).ok()?;
         Header::decode(&bytes)
+    }
+
+    /// Returns whether a request has been received whole, so that receiving it takes no waiting.
+    fn has_request(&self) -> bool {
+        let Some((header, data)) = self.socket.buffer().split_first_chunk() else { return false };
+        // What is no request ends the connection at once.
+        Header::decode(header).is_none_or(|header| data.len() >= header.data_length() as usize)
     }
 
     /// Passes over data.
@@ -210,6 +223,26 @@ impl Connection {
 
     /// Receives a request. Returns its I/O if this thread is to perform it; an error at the end of the connection.
     fn next(self: &Arc<Connection>, inbound: &mut Inbound) -> io::Result<Option<Arc<dyn Perform>>> {
+        if !inbound.has_request() || inbound.acknowledged.len() >= ACKNOWLEDGED_MAX_BYTES {
+            self.send_acknowledged(inbound);
+        }
+        let next = self.receive_one(inbound);
+        if !matches!(next, Ok(None)) {
+            self.send_acknowledged(inbound);
+        }
+        next
+    }
+
+    /// Sends the replies to small writes together: at a high queue depth, that is less work for both sides.
+    fn send_acknowledged(&self, inbound: &mut Inbound) {
+        if inbound.acknowledged.is_empty() {
+            return;
+        }
+        let body = Body::Bytes(std::mem::take(&mut inbound.acknowledged));
+        self.outbound.send(Reply { head: Head::default(), body, permit: self.quota.acquire(0) });
+    }
+
+    fn receive_one(self: &Arc<Connection>, inbound: &mut Inbound) -> io::Result<Option<Arc<dyn Perform>>> {
         let header = inbound.header().ok_or(io::ErrorKind::UnexpectedEof)?;
         let received = Instant::now();
         let checked = header.check(&self.server.exports()[self.agreement.export], self.agreement);
@@ -244,14 +277,19 @@ impl Connection {
         received: Instant,
     ) -> io::Result<Option<Arc<dyn Perform>>> {
         let (volume, length) = (self.server.volume(), request.length as usize);
+        let is_sent = self.is_sent_from_memory(&request);
         let capacity = match request.command {
+            Command::Read if is_sent => 0,
             Command::Read => volume.read_capacity(length),
             Command::Write => length,
             _ => 0,
         };
         let permit = self.quota.acquire(if capacity == 0 { 0 } else { class_size(capacity) });
         let mut work = Work::new(Arc::clone(self), request, permit);
-        if capacity > 0 {
+        if is_sent {
+            work.body =
+                Body::Range(Arc::clone(volume), request.offset..request.offset + u64::from(request.length));
+        } else if capacity > 0 {
             work.body = match self.account.take(capacity) {
                 Ok(Ok(buffer)) => Body::Buffer(buffer, 0),
                 // The quota has room for it, so the machine has no memory.
@@ -274,11 +312,11 @@ impl Connection {
             buffer.set_len(length);
             arrival = Instant::now();
         }
-        Ok(self.dispatch(work, arrival))
+        Ok(self.dispatch(inbound, work, arrival))
     }
 
     /// Sends a request to the device, if it concerns it; returns the I/O that this thread is to perform.
-    fn dispatch(&self, mut work: Work, arrival: Instant) -> Option<Arc<dyn Perform>> {
+    fn dispatch(&self, inbound: &mut Inbound, mut work: Work, arrival: Instant) -> Option<Arc<dyn Perform>> {
         let (request, dispatcher) = (work.request, self.server.dispatcher());
         let is_nothing = request.length == 0 && request.command != Command::Flush;
         let Some(op) = op(request.command).filter(|_| !is_nothing) else {
@@ -299,10 +337,24 @@ impl Connection {
         access.bytes = dispatcher.bytes(&access.extents, request.length.into());
         if self.transferred_inline(&mut work) {
             dispatcher.answered(&access);
-            work.answer(None);
+            if request.command == Command::Write {
+                inbound.acknowledged.extend(simple_reply(request.cookie, None).bytes());
+                work.abandon();
+            } else {
+                work.answer(None);
+            }
             return None;
         }
         dispatcher.begin(access, work).map(|in_flight| in_flight as Arc<dyn Perform>)
+    }
+
+    /// Returns whether a read is answered from the file's own memory: without a device, there is nothing to wait for, and
+    /// nothing that could fail after the head of the reply was sent.
+    fn is_sent_from_memory(&self, request: &Request) -> bool {
+        request.command == Command::Read
+            && request.length > INLINE_TRANSFER_MAX_BYTES
+            && self.server.volume().is_in_memory()
+            && !self.server.dispatcher().has_device()
     }
 
     /// Performs a small transfer at once, if that takes no time of a device; returns whether it has.
@@ -407,7 +459,7 @@ impl Work {
         self.connection.outbound.send(Reply { head, body, permit });
     }
 
-    /// Drops it without a reply, because the connection is over.
+    /// Drops it without a reply: it was sent otherwise, or the connection is over.
     fn abandon(&mut self) {
         self.permit = None;
     }

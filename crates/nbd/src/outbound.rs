@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use sakiyomi_io::Buffer;
+use sakiyomi_io::{Buffer, Volume};
 use sakiyomi_os::socket::{Wait, send};
 
 use crate::address::Stream;
@@ -26,12 +26,15 @@ pub(crate) enum Body {
     /// The content of a buffer from an index on.
     Buffer(Buffer, usize),
     Bytes(Vec<u8>),
+    /// A range of a volume in memory, sent without a copy.
+    Range(Arc<Volume>, std::ops::Range<u64>),
 }
 
 impl Body {
+    /// Returns the data, unless it is in a volume.
     fn bytes(&self) -> &[u8] {
         match self {
-            Body::None => &[],
+            Body::None | Body::Range(..) => &[],
             Body::Buffer(buffer, first) => &buffer[*first..],
             Body::Bytes(bytes) => bytes,
         }
@@ -60,9 +63,10 @@ impl Partial {
         loop {
             let (head, body) = (self.reply.head.bytes(), self.reply.body.bytes());
             let from_head = self.sent.min(head.len());
-            let (head_rest, body_rest) = (&head[from_head..], &body[self.sent - from_head..]);
+            let body_rest = body.get(self.sent - from_head..).unwrap_or_default();
+            let head_rest = &head[from_head..];
             if head_rest.is_empty() && body_rest.is_empty() {
-                return Ok(true);
+                return self.send_range(socket, wait);
             }
             match send(socket, &[IoSlice::new(head_rest), IoSlice::new(body_rest)], wait) {
                 Ok(sent) => self.sent += sent,
@@ -72,6 +76,23 @@ impl Partial {
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+}
+
+impl Partial {
+    /// Sends the rest of a range of a volume, after the head; returns whether all has been sent.
+    fn send_range(&mut self, socket: &Stream, wait: Wait) -> io::Result<bool> {
+        let Body::Range(volume, range) = &self.reply.body else { return Ok(true) };
+        loop {
+            let start = range.start + (self.sent - self.reply.head.bytes().len()) as u64;
+            if start >= range.end {
+                return Ok(true);
+            }
+            if wait == Wait::Never {
+                return Ok(false);
+            }
+            self.sent += volume.send(socket, start, (range.end - start) as usize)?;
         }
     }
 }

@@ -162,7 +162,7 @@ fn start(options: &Options) -> Result<Server, Error> {
     let watch = Watch::new(sector, recorder);
     let dispatcher = Dispatcher::new(sector, (live, is_emulated), timeline, watch, pool);
     let shared = Arc::new(Shared {
-        volume,
+        volume: Arc::new(volume),
         is_kept: options.content.is_some(),
         dispatcher,
         export_rates: options.exports.iter().map(|export| export.rate.is_some()).collect(),

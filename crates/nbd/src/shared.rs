@@ -38,7 +38,7 @@ pub struct Snapshot {
 /// State that all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) volume: Volume,
+    pub(crate) volume: Arc<Volume>,
     /// Whether a flush must reach the medium: not if nothing is left of the content.
     pub(crate) is_kept: bool,
     pub(crate) dispatcher: Dispatcher,
@@ -71,7 +71,7 @@ pub(crate) fn export_owner(index: usize) -> u32 {
 }
 
 impl Shared {
-    pub(crate) fn volume(&self) -> &Volume {
+    pub(crate) fn volume(&self) -> &Arc<Volume> {
         &self.volume
     }
 

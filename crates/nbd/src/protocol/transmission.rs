@@ -172,6 +172,12 @@ impl Header {
         }
     }
 
+    /// Returns how many bytes of data follow the header.
+    #[must_use]
+    pub fn data_length(&self) -> u32 {
+        if self.kind == 1 { self.length } else { 0 }
+    }
+
     /// Returns what to reply instead of serving the request.
     #[must_use]
     pub fn refused(&self, error: Errno, agreement: Agreement) -> Refusal {
@@ -180,23 +186,19 @@ impl Header {
             // Reads and block status have structured replies only, once negotiated.
             structured: agreement.structured && matches!(self.kind, 0 | 7),
             error,
-            skip: if self.kind == 1 { self.length } else { 0 },
+            skip: self.data_length(),
         }
     }
 }
 
 /// The first bytes of a reply, before its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     bytes: [u8; HEAD_MAX_BYTES],
     length: usize,
 }
 
 impl Head {
-    fn new() -> Head {
-        Head { bytes: [0; HEAD_MAX_BYTES], length: 0 }
-    }
-
     fn put(mut self, bytes: &[u8]) -> Head {
         self.bytes[self.length..][..bytes.len()].copy_from_slice(bytes);
         self.length += bytes.len();
@@ -204,7 +206,7 @@ impl Head {
     }
 
     fn chunk(kind: u16, cookie: u64, length: u32) -> Head {
-        Head::new()
+        Head::default()
             .put(&STRUCTURED_REPLY_MAGIC.to_be_bytes())
             .put(&CHUNK_DONE_FLAG.to_be_bytes())
             .put(&kind.to_be_bytes())
@@ -222,7 +224,7 @@ impl Head {
 /// Returns a reply without data: success, or an error.
 #[must_use]
 pub fn simple_reply(cookie: u64, error: Option<Errno>) -> Head {
-    Head::new()
+    Head::default()
         .put(&SIMPLE_REPLY_MAGIC.to_be_bytes())
         .put(&error.map_or(0, |error| error as u32).to_be_bytes())
         .put(&cookie.to_be_bytes())

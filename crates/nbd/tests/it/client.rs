@@ -116,6 +116,11 @@ impl Client {
         Ok(Client { socket, structured, cookie: 0, reads: BTreeMap::new(), size, flags })
     }
 
+    /// Returns the cookie of the last request.
+    pub(crate) fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
     /// Sends a request; returns its cookie.
     pub(crate) fn send(&mut self, kind: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> u64 {
         self.cookie += 1;

@@ -1,13 +1,14 @@
 //! The content that is read is that which was written, whatever the device, the connections and the order.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use sakiyomi_drive::spec::builtin;
 use sakiyomi_nbd::{ExportOptions, Options};
 use sakiyomi_realtime::{EmulatedStorage, Regulate};
-use sakiyomi_testing::Scratch;
+use sakiyomi_testing::{Scratch, ScratchFile, skipped};
 
 use crate::client::{CACHE, Client, DISC, FLUSH, FUA, READ, Served, TRIM, WRITE, ZEROES, served};
 
@@ -160,6 +161,47 @@ fn requests_in_flight_on_many_connections_are_answered_each_with_its_data() {
         assert_eq!((finished.seen.totals.accesses, finished.seen.connections), (4 * 5 * 128, 4), "{kind:?}");
         assert_eq!(finished.seen.totals.in_flight, 0);
     }
+}
+
+/// Replies to reads of such a file are sent from its pages.
+#[test]
+fn a_file_in_memory_holds_what_an_array_does_while_it_is_read_by_many() {
+    let memory = Path::new("/dev/shm");
+    if !sakiyomi_io::file::is_tmpfs(memory) {
+        return skipped("a_file_in_memory_holds_what_an_array_does", "/dev/shm is no tmpfs");
+    }
+    let data: Vec<u8> = (0..4u32 << 20).map(|index| (index / 512) as u8 ^ (index >> 13) as u8).collect();
+    let file = ScratchFile::inside(memory, "nbd", &data);
+    let served = served("nbd_memory", 0, |_, options| options.content = Some(file.path().to_owned()));
+    std::thread::scope(|scope| {
+        for number in 0..3u64 {
+            let (socket, data) = (served.socket(), &data);
+            scope.spawn(move || {
+                let mut client = Client::connect(&socket, "", number % 2 == 0).unwrap();
+                for round in 0..40 {
+                    let ranges = (0..8).map(|index| ((round * 8 + index) * 99_991 + number) % (3 << 20));
+                    let ranges: Vec<(u64, u32)> =
+                        ranges.zip((0..8).map(|index| 1000 + index * 40_000)).collect();
+                    let first = client.cookie() + 1;
+                    for &(offset, length) in &ranges {
+                        client.send(READ, 0, offset, length, &[]);
+                    }
+                    for _ in &ranges {
+                        let (cookie, result) = client.receive().unwrap();
+                        let (offset, length) = ranges[(cookie - first) as usize];
+                        assert!(result.unwrap() == data[offset as usize..][..length as usize]);
+                    }
+                }
+            });
+        }
+    });
+    let mut client = served.client();
+    client.write(100, &[5; 200_000]);
+    assert_eq!(client.read(99, 200_002)[..2], [data[99], 5]);
+    // A client that leaves in the middle of a reply.
+    client.send(READ, 0, 0, 4 << 20, &[]);
+    drop(client);
+    assert_eq!(served.client().read(100, 1), [5]);
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn main() -> std::io::Result<()> {
     gallery.write("aggregate", &Document::new(measured(command), query::aggregated().result))?;
     let command = "sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate --out mounted";
     gallery.write("mount", &Document::new(measured(command), live::mount()))?;
+    gallery.write("serve", &Document::new(measured("sakiyomi serve disk.img"), live::serve()))?;
     gallery.write("stream", &Document::new(measured("sakiyomi stream run alerts.toml"), stream::run()))?;
     gallery.write(
         "stream-plan",
