@@ -14,7 +14,7 @@
 //! Of several owners, each also waits for those whose deadline comes first: for all requests of faster ones, and for
 //! `½ (Pj/Pi)²` of those of slower ones. The wait is that of a queue with this load.
 //!
-//! What is in progress is at most the largest piece of a request and the greatest number of requests in the device that
+//! The request in progress is at most the largest piece of a request and the greatest number of requests in the device that
 //! the rates leave room for ([`Limits`]).
 
 use sakiyomi_model::{Bytes, Op};
@@ -96,7 +96,7 @@ const SUM_MAX_SHARE: f64 = 0.95;
 /// Standard deviations of a normal distribution below which 99 % of it lie.
 const P99_DEVIATIONS: f64 = 2.33;
 
-/// What counts as kept.
+/// Figures that count as kept.
 struct Goal {
     accuracy: f64,
     cov: f64,
@@ -199,10 +199,11 @@ fn normal_density(x: f64) -> f64 {
 /// Returns the distribution function of the standard normal distribution (Abramowitz and Stegun 26.2.17; the error is
 /// below 10⁻⁷).
 fn normal_distribution(x: f64) -> f64 {
-    const COEFFICIENTS: [f64; 5] =
+    /// Coefficients of the polynomial in `t`.
+    const POLYNOMIAL_COEFFICIENTS: [f64; 5] =
         [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
     let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
-    let sum = COEFFICIENTS.iter().rev().fold(0.0, |sum, coefficient| (sum + coefficient) * t);
+    let sum = POLYNOMIAL_COEFFICIENTS.iter().rev().fold(0.0, |sum, coefficient| (sum + coefficient) * t);
     let beyond = normal_density(x) * sum;
     if x >= 0.0 { 1.0 - beyond } else { beyond }
 }

@@ -5,7 +5,7 @@
 //! owner may send a request at any moment, the device holds no more than the [`Limits`] with which its rate was granted.
 //! Requests larger than the largest piece are issued one piece after another.
 //!
-//! What is issued next, if it fits:
+//! The order of service, as far as a request fits:
 //!
 //! 1. a whole request of others: finishing what can be finished costs less than preempting it;
 //! 2. the next piece of a request of others that continues where the device is;
@@ -40,7 +40,7 @@ const PATIENCE_DIVISOR: u64 = 4;
 /// Deadlines that are considered; a device cannot serve more owners within the time of its longest queue.
 const DEADLINES_MAX: usize = 64;
 /// The service of a request in progress is assumed to take at least this part of its mean from now on.
-const REST_MIN_SHARE: f64 = 0.3;
+const SERVICE_REST_MIN_SHARE: f64 = 0.3;
 /// Part of its ideal time, a thirty-second, for which the next request of an owner is expected after a reply.
 const TURNAROUND_DIVISOR: u64 = 32;
 /// Longest time for which it is expected.
@@ -56,7 +56,7 @@ pub(super) struct Planned {
     granted: BTreeMap<Owner, (Share, Arrivals)>,
     /// Limits at which they can be kept.
     limits: Limits,
-    /// What is read ahead for owners that read sequentially.
+    /// Extents that are read ahead for owners that read sequentially.
     pub(super) streams: Streams,
     /// End of the last request that the device was given.
     head: Option<Lba>,
@@ -304,7 +304,7 @@ impl Regulator {
         } else {
             let batch = profile.batch(in_device as u32 + 1) + planned.beyond + planned.beyond(piece.op, size);
             let since = self.device.busy_since.0 as f64 + batch.mean;
-            let least = profile.reads[0].mean * (in_device as f64 * 0.5 + REST_MIN_SHARE);
+            let least = profile.reads[0].mean * (in_device as f64 * 0.5 + SERVICE_REST_MIN_SHARE);
             finish = since.max(self.now.0 as f64 + least);
             variance = batch.variance;
             head = None;

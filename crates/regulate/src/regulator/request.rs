@@ -14,7 +14,7 @@ pub(super) struct Entry {
     /// Its first sector.
     pub(super) start: Lba,
     pub(super) size: Bytes,
-    /// What the device has done of it: less than its size until the last piece has ended.
+    /// Bytes that the device has done: less than its size until the last piece has ended.
     pub(super) done: Bytes,
     /// Arrival, T0.
     pub(super) arrived: Nanos,

@@ -10,7 +10,7 @@ use sakiyomi_model::{Bytes, Lba, RequestId, Sectors};
 
 use crate::rate::Owner;
 
-/// What is read at a time for a sequential reader.
+/// Size of a read for a sequential reader.
 pub(super) const READ_AHEAD_EXTENT: Bytes = Bytes(1 << 20);
 
 /// Extents read ahead of the reader: with one, a late one would stop it.

@@ -143,7 +143,7 @@ fn what_cannot_be_kept_is_refused_with_what_can() {
         panic!("it must name the existing rates")
     };
     device.set_rate(Nanos::ZERO, Owner(2), second).unwrap();
-    // What was refused has changed nothing; what is cleared is free again.
+    // A refused rate has changed nothing; a cleared one is free again.
     device.clear_rate(Nanos::ZERO, Owner(2));
     device.set_rate(Nanos::ZERO, Owner(1), Requested { rate: more, arrivals: Arrivals::BackToBack }).unwrap();
     assert!(device.set_rate(Nanos::ZERO, Owner(1), percent(100)).is_err());
