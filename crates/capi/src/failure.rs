@@ -69,7 +69,8 @@ fn number_of_refusal(why: &Refusal) -> i32 {
     match why {
         Refusal::NotRegulated => libc::ENOTTY,
         Refusal::Namespace | Refusal::NoProcess { .. } | Refusal::NoGroup { .. } => libc::ESRCH,
-        Refusal::NotYours { .. } => libc::EPERM,
+        Refusal::NotYours { .. } | Refusal::SetByAnother { .. } => libc::EPERM,
+        Refusal::Quota { .. } => libc::EDQUOT,
         Refusal::NoRate { .. } => libc::ENODATA,
         Refusal::BadRate { .. } => libc::EINVAL,
         Refusal::NoRoom { .. } => libc::EBUSY,
