@@ -255,8 +255,9 @@ int sakiyomi_mapped_close(sakiyomi_mapped *mapped);
  * Fails with -EINVAL for a rate out of range; -EBUSY for one that cannot be guaranteed beside the others
  * (sakiyomi_last_error() names the best possible); -ENOTTY if `dev_path` is not on a mount with regulation; -ESRCH if
  * the process does not exist, or the caller is in another PID namespace (a container); -EPERM if the process belongs
- * to another user; -ENODATA if it has no rate to remove; -ENOSPC if the maximum number of rates is in use; -EPROTO if
- * the mount is served by another version; the error numbers of open(2) for `dev_path`; -EIO if the mount does not
+ * to another user, or another user set a rate of it; -EDQUOT if the rates of the user or of a control group would exceed
+ * their quota; -ENODATA if it has no rate to remove; -ENOSPC if the maximum number of rates is in use; -EPROTO if the
+ * mount is served by another version; the error numbers of open(2) for `dev_path`; -EIO if the mount does not
  * answer.
  */
 int sakiyomi_set_iorate(pid_t pid, const char *dev_path, int req_iorate);
