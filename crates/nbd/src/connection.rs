@@ -157,7 +157,7 @@ impl Inbound {
     /// Returns whether a request has been received whole, so that receiving it takes no waiting.
     fn has_request(&self) -> bool {
         let Some((header, data)) = self.socket.buffer().split_first_chunk() else { return false };
-        // What is no request ends the connection at once.
+        // Bytes that are no request end the connection at once.
         Header::decode(header).is_none_or(|header| data.len() >= header.data_length() as usize)
     }
 
