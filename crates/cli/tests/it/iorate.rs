@@ -257,7 +257,8 @@ fn only_root_and_its_own_user_give_a_process_a_rate() {
     let left = as_nobody("iorate clear --all disk").unwrap();
     assert!(
         left.status.code() == Some(2)
-            && String::from_utf8_lossy(&left.stderr).contains("belongs to another user")
+            && String::from_utf8_lossy(&left.stderr)
+                .contains("has a rate that root set; only root may change it")
     );
     assert_eq!(owners(&scratch, "iorate list disk --json").len(), 1);
     // A user may set a rate for its own process.
