@@ -331,7 +331,7 @@ fn is_unsupported(error: Errno) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use sakiyomi_testing::ScratchFile;
+    use sakiyomi_testing::{Scratch, ScratchFile};
 
     use super::*;
     use crate::{BufferPool, Memory};
@@ -487,7 +487,7 @@ mod tests {
 
     #[test]
     fn a_new_volume_is_a_hole_that_fast_zeros_leave_alone() {
-        let volume = Volume::unnamed(&std::env::temp_dir(), 1 << 40).unwrap();
+        let volume = Volume::unnamed(Scratch::new("unnamed").root(), 1 << 40).unwrap();
         assert_eq!(volume.extent_at(5).unwrap(), (1 << 40, false));
         match volume.zero(0, 1 << 39, true, true) {
             Ok(()) => assert_eq!(volume.extent_at(0).unwrap(), (1 << 40, false)),

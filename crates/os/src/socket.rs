@@ -81,6 +81,8 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::thread;
 
+    use sakiyomi_testing::Scratch;
+
     use super::*;
 
     #[test]
@@ -119,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_in_accept_is_woken() {
-        let path = std::env::temp_dir().join(format!("sakiyomi-listen-{}", std::process::id()));
+        let scratch = Scratch::new("listen");
+        let path = scratch.path("socket");
         let unix = UnixListener::bind(&path).unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         thread::scope(|scope| {

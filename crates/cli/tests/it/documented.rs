@@ -214,6 +214,7 @@ fn typed(scratch: &Scratch, line: &str) -> Command {
     let line = line.replace("/mnt/disk", "disk").replace("/mnt/far", "disk");
     let mut command = Command::new("timeout");
     // Its calibrations are read again, but not those of other tests.
+    command.env("TMPDIR", &scratch.0);
     command.env("XDG_STATE_HOME", scratch.0.join("state"));
     command.env("XDG_CACHE_HOME", scratch.0.join("cache"));
     command.args(["-s", "KILL", "500", "bash", "-c"]).arg(line).current_dir(&scratch.0).env("PATH", path);

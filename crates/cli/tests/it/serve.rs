@@ -20,7 +20,7 @@ impl Served {
     fn start(scratch: &Scratch, options: &str) -> Served {
         let words = format!("serve {options} --nbd disk.sock");
         let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
-        command.args(words.split_whitespace()).current_dir(&scratch.0);
+        command.args(words.split_whitespace()).current_dir(&scratch.0).env("TMPDIR", &scratch.0);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(process.stderr.take().unwrap());
         let mut line = String::new();
@@ -142,7 +142,7 @@ fn a_command_runs_with_the_address_and_its_exit_code_is_that_of_serve() {
     let run = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
         command.args(["serve", "--drive", "fixed", "--nbd", "disk.sock"]).args(words).current_dir(&scratch.0);
-        command.output().unwrap()
+        command.env("TMPDIR", &scratch.0).output().unwrap()
     };
     let output = run(&["--json", "--", "sh", "-c", "test -S disk.sock && echo \"$NBD_URI\"; exit 7"]);
     assert_eq!(output.status.code(), Some(7));

@@ -18,6 +18,8 @@ fn run(test: &str, served: &Served, line: &str) -> Option<String> {
     let words: Vec<&str> = line.split('|').map(str::trim).collect();
     let mut program = Command::new("timeout");
     program.args(["-s", "KILL", "120"]).args(&words).current_dir(served.scratch.root());
+    // Some of them need a file there.
+    program.env("TMPDIR", served.scratch.root());
     let output = program.output().unwrap();
     if output.status.code() == Some(127) {
         skipped(test, format!("{} is not installed", words[0]));
