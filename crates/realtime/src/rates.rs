@@ -47,7 +47,7 @@ pub struct OwnerStats {
     pub ios: u64,
     /// Requests in flight.
     pub unanswered: u64,
-    /// Mean time of the last [`MEAN_WINDOW_IOS`] I/Os.
+    /// Mean time of the last 128 I/Os.
     pub mean_ns: f64,
     variance: f64,
     last: Nanos,

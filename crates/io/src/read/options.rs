@@ -56,7 +56,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// Options of a stream that shares an [`Io`].
+/// Options of a stream that shares an [`Io`](crate::Io).
 #[derive(Clone, Copy, Debug)]
 pub struct SharedOptions {
     /// Maximum bytes of a block. Blocks are smaller while many streams share the budget.
