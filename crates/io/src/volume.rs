@@ -129,7 +129,7 @@ impl Volume {
         if size == 0 {
             return Err(Error::NotAFile { path: path.to_owned(), what: "empty" });
         }
-        // Where direct I/O is not supported, or there is no device to reach by it, the page cache serves the volume.
+        // The page cache serves the volume where direct I/O is not supported, or reaches no device.
         let is_in_memory = lies_in_memory(&file);
         let direct = direct.filter(|_| !is_in_memory).and_then(|open| open().ok()).and_then(|file| {
             let alignment = direct_alignment(&file)?;

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [users]               # percent of a device, for all rates together that the user has set on a mount
-//! default = 20          # every other user but root, who has no limit
+//! default = 20          # all other users except root
 //! alice = 50
 //! 1002 = 0              # none
 //!
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Limits of rates, in percent of a device. Without entries there is no limit.
+/// Limits of rates, in percent of a device. Users and groups without an entry are not limited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quotas {
     default: Option<u32>,

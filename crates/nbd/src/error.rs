@@ -40,7 +40,7 @@ pub enum Error {
     #[error("the name of an export is longer than 4096 bytes")]
     ExportName,
     /// An export was named by a rate, but does not exist.
-    #[error("there is no export {0:?} for a rate")]
+    #[error("a rate names {0:?}, which is not an export")]
     NoExport(String),
     /// The rate of an export cannot be kept.
     #[error("the rate of the export {name:?}: {source}")]

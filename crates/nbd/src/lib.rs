@@ -31,7 +31,7 @@
 //! | threads of a connection | 16, and one that writes |
 //! | time to negotiate | 20 s between two messages, 1,000 options |
 //!
-//! There is no encryption and no authentication: a Unix socket has permissions, and what goes over a network needs a
+//! Connections are neither encrypted nor authenticated: a Unix socket has permissions, and what goes over a network needs a
 //! tunnel.
 
 pub mod protocol;

@@ -35,7 +35,7 @@ impl Help {
             words => {
                 let cli = Cli::command();
                 if let Err(error) = find(&cli, words) {
-                    // One that others add: it has help of its own.
+                    // An external command prints its own help.
                     let words = words.iter().map(OsString::from).chain(["--help".into()]);
                     return Err(external::exec(&cli, words).unwrap_or(error));
                 }
@@ -62,7 +62,7 @@ pub(super) fn find(cli: &clap::Command, words: &[String]) -> Result<()> {
                 true => "; `sakiyomi help` lists them".to_owned(),
                 false => did_you_mean(&near),
             };
-            anyhow!("there is no command `{}`{hint}", words.join(" "))
+            anyhow!("`{}` is not a command{hint}", words.join(" "))
         })?;
     }
     Ok(())

@@ -53,7 +53,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 #[command(
     after_help = "Without a COMMAND, the server lasts until Ctrl-C. With one, it lasts as long as the command, which has \
         the address in its variable NBD_URI: the exit code is that of the command, 125 if sakiyomi fails, and the \
-        result goes to standard error. There is no encryption and no authentication: use a Unix socket, or a tunnel."
+        result goes to standard error. Connections are neither encrypted nor authenticated: use a Unix socket, or a tunnel."
 )]
 pub(crate) struct Serve {
     /// The content: a file or a block device, which must not be in use. With --drive, a file that does not exist is
@@ -245,8 +245,7 @@ impl Serve {
             let only = if exports.len() == 1 { Some(exports[0].name.clone()) } else { None };
             let name = export.clone().or(only).unwrap_or_default();
             let found = exports.iter_mut().find(|export| export.name == name);
-            let found =
-                found.with_context(|| format!("--rate: there is no export {name:?}; add --export"))?;
+            let found = found.with_context(|| format!("--rate: {name:?} is not an export; add --export"))?;
             ensure!(found.rate.is_none(), "--rate: the export {name:?} has two rates; give one");
             found.rate = Some(rate.0);
         }

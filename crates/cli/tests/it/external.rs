@@ -67,7 +67,7 @@ fn built_in_names_options_and_paths_are_never_programs_of_others() {
         (&["x/y"], "unrecognized subcommand 'x/y'"),
         (&["--json", "foo"], "unrecognized subcommand 'foo'"),
         (&["swep"], "a similar subcommand exists: 'sweep'"),
-        (&["help", "swep"], "there is no command `swep`; did you mean sweep?"),
+        (&["help", "swep"], "`swep` is not a command; did you mean sweep?"),
         (&[""], "unrecognized subcommand ''"),
     ] {
         let output = run(&scratch, words);

@@ -334,7 +334,7 @@ impl Negotiation {
     }
 
     fn unknown(&mut self, option: u32, out: &mut Vec<u8>) -> Step {
-        self.error(option, REP_ERR_UNKNOWN, "there is no export of this name", out)
+        self.error(option, REP_ERR_UNKNOWN, "no export has this name", out)
     }
 
     fn error(&mut self, option: u32, kind: u32, why: &str, out: &mut Vec<u8>) -> Step {

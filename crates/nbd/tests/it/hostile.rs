@@ -138,7 +138,7 @@ fn an_unknown_export_is_refused_and_another_can_be_chosen() {
     let mut socket = Client::raw(&served.socket()).unwrap();
     socket.write_all(&option(7, &go("absent"))).unwrap();
     let (kind, why) = option_reply(&mut socket).unwrap();
-    assert_eq!((kind, &why[..]), (1 << 31 | 6, &b"there is no export of this name"[..]));
+    assert_eq!((kind, &why[..]), (1 << 31 | 6, &b"no export has this name"[..]));
     socket.write_all(&option(7, &go(""))).unwrap();
     assert_eq!(option_reply(&mut socket).unwrap().0, 3);
 }

@@ -153,19 +153,8 @@ impl Chaos {
         let pieces: u64 = waiting.map(|known| known.size.div_ceil(SMALLEST_PIECE).max(1)).sum();
         let each = if self.has_profile { self.settings.patience / 2 } else { Nanos::ZERO };
         let patience = self.settings.patience + (LONGEST * 2 + each) * (pieces + 2);
-        let known = Known {
-            owner,
-            arrived: self.now,
-            op,
-            size,
-            issued: 0,
-            done: 0,
-            in_device: false,
-            failed: false,
-            withdrawn: false,
-            leapt: self.leapt,
-            patience: Some(patience).filter(|_| !self.rated.contains(&owner)),
-        };
+        let patience = Some(patience).filter(|_| !self.rated.contains(&owner));
+        let known = Known { patience, ..self.arriving(owner, op, size) };
         self.known.insert(id, known);
         let now = self.told();
         let ask = ArrivingRequest { id, owner, op, start, size: Bytes(size) };
@@ -254,14 +243,13 @@ impl Chaos {
         assert!(self.device.len() <= self.settings.depth as usize);
     }
 
-    fn fetches(&mut self, id: RequestId, owner: Owner, start: Lba, size: Bytes) {
-        assert!(self.has_profile && self.rated.contains(&owner), "{owner:?} has no rate");
-        assert!(start.0 + size.0 / 512 <= DEVICE_SECTORS && size.0 > 0, "{start:?} {size:?}");
-        let fetch = Known {
+    /// Returns the state of a request that arrives now.
+    fn arriving(&self, owner: Owner, op: Op, size: u64) -> Known {
+        Known {
             owner,
             arrived: self.now,
-            op: Op::Read,
-            size: size.0,
+            op,
+            size,
             issued: 0,
             done: 0,
             in_device: false,
@@ -269,7 +257,13 @@ impl Chaos {
             withdrawn: false,
             leapt: self.leapt,
             patience: None,
-        };
+        }
+    }
+
+    fn fetches(&mut self, id: RequestId, owner: Owner, start: Lba, size: Bytes) {
+        assert!(self.has_profile && self.rated.contains(&owner), "{owner:?} has no rate");
+        assert!(start.0 + size.0 / 512 <= DEVICE_SECTORS && size.0 > 0, "{start:?} {size:?}");
+        let fetch = self.arriving(owner, Op::Read, size.0);
         assert!(self.fetches.insert(id, fetch).is_none(), "{id:?} is announced twice");
     }
 
