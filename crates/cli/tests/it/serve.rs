@@ -176,7 +176,7 @@ fn what_cannot_be_served_is_refused_in_a_sentence() {
     assert!(refused("disk.img --nbd absent/disk.sock").contains("cannot listen on absent/disk.sock"));
     assert!(refused("disk.img --nbd a --rate 20%").contains("--regulate"));
     assert!(refused("disk.img --nbd a --regulate --rate fast").contains("give 1% to 100%"));
-    assert!(refused("disk.img --nbd a --regulate --rate x=20%").contains("no export \"x\""));
+    assert!(refused("disk.img --nbd a --regulate --rate x=20%").contains("\"x\" is not an export"));
     assert!(refused("disk.img --nbd a --regulate --rate 20% --rate 5%").contains("two rates"));
     assert!(refused("disk.img --nbd a --export x --export x").contains("named twice"));
     assert!(refused("disk.img --nbd a --drive fixed --set x=1").contains("--set and --array"));
