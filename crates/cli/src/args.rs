@@ -1,5 +1,7 @@
 //! Groups of options that several commands share; the options of a single command are in its file.
 
+mod regulate;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -13,6 +15,7 @@ use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Common;
 use crate::drive_file::drive_spec;
+pub(crate) use regulate::RegulateArgs;
 
 /// Help template: help begins with a description of the command and with examples, and ends with the page of the options
 /// of every command.

@@ -7,6 +7,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -168,20 +169,21 @@ impl Volume {
             .map_or(length, |direct| (length + direct.alignment).next_multiple_of(direct.alignment))
     }
 
-    /// Reads `length` bytes at `offset` into a buffer of at least [`Volume::read_capacity`], and returns the index of
-    /// the first one in the buffer, whose content ends with the last one.
+    /// Reads a part of what is at `offset`, in bytes from there, into a buffer of at least [`Volume::read_capacity`] of
+    /// all of it. Returns the index of the first byte at `offset` in the buffer, whose content ends with the part. The
+    /// parts follow each other, and begin at multiples of the alignment.
     ///
     /// # Errors
     /// If the file cannot be read, or has become shorter.
-    pub fn read(&self, offset: u64, length: usize, buffer: &mut Buffer) -> io::Result<usize> {
+    pub fn read(&self, offset: u64, part: Range<usize>, buffer: &mut Buffer) -> io::Result<usize> {
         let (file, alignment) = match &self.direct {
             Some(direct) => (&direct.file, direct.alignment),
             None => (&self.file, 1),
         };
         let before = (offset % alignment as u64) as usize;
-        let wanted = before + length;
+        let wanted = before + part.end;
         let space = &mut buffer.space()[..wanted.next_multiple_of(alignment)];
-        let mut filled = 0;
+        let mut filled = (before + part.start) / alignment * alignment;
         while filled < wanted {
             match file.read_at(&mut space[filled..], offset - before as u64 + filled as u64) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -373,7 +375,7 @@ mod tests {
                 Step::Read(offset, length) => {
                     let mut buffer = pool.take().unwrap();
                     assert!(volume.read_capacity(length as usize) <= buffer.capacity());
-                    let first = volume.read(offset, length as usize, &mut buffer)?;
+                    let first = volume.read(offset, 0..length as usize, &mut buffer)?;
                     assert_eq!(buffer[first..], expected[range(offset, length)]);
                 }
                 Step::Write(offset, length, byte) => {
@@ -390,7 +392,7 @@ mod tests {
                 Step::Discard(offset, length) => {
                     volume.discard(offset, length)?;
                     let mut buffer = pool.take().unwrap();
-                    let first = volume.read(offset, length as usize, &mut buffer)?;
+                    let first = volume.read(offset, 0..length as usize, &mut buffer)?;
                     let (old, new) = (&mut expected[range(offset, length)], &buffer[first..]);
                     assert!(*old == *new || new.iter().all(|&byte| byte == 0));
                     old.copy_from_slice(new);
@@ -466,7 +468,7 @@ mod tests {
         file.path().metadata().unwrap();
         OpenOptions::new().write(true).open(file.path()).unwrap().set_len(4096).unwrap();
         let mut buffer = BufferPool::fixed(1, 8192, Memory::Ordinary).unwrap().take().unwrap();
-        let error = volume.read(4000, 100, &mut buffer).unwrap_err();
+        let error = volume.read(4000, 0..100, &mut buffer).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 

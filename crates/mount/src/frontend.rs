@@ -4,6 +4,7 @@
 //! [`InFlight`] joins them and replies when both have completed.
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -160,7 +161,7 @@ impl Frontend {
 struct Charge<F>(F);
 
 impl<F: FnOnce() + Send + 'static> BackingIo for Charge<F> {
-    fn perform(&mut self, _: bool) -> io::Result<()> {
+    fn perform(&mut self, _: Range<u64>, _: bool) -> io::Result<()> {
         Ok(())
     }
 

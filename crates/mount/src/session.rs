@@ -176,15 +176,17 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     let pool = Arc::new(start_pool(BACKING_THREADS).map_err(no_threads)?);
     let emulated = device.is_some();
     let live = match device.zip(options.behind.as_ref()) {
-        Some((device, storage)) => Some(start_emulated(device, storage, options.regulate, &timeline)),
-        None => options.regulate.map(|how| start_backing(capacity, how, &timeline, &pool)),
+        Some((device, storage)) => {
+            Some(start_emulated(device, storage, options.regulate.as_ref(), &timeline))
+        }
+        None => options.regulate.as_ref().map(|how| start_backing(capacity, how, &timeline, &pool)),
     };
     let live = live.transpose().map_err(no_threads)?;
     let metadata = options.metadata.then(|| Metadata::new(layout.blocks()));
     let dispatcher = Dispatcher::new(sector, (live, emulated), timeline, watch, pool);
     let frontend = Arc::new(Frontend::new(layout, metadata, dispatcher));
     scan::place_all(&backing, &root, &frontend, options.go_on)?;
-    let (regulation, direct) = match options.regulate {
+    let (regulation, direct) = match &options.regulate {
         Some(how) => {
             let (direct, beside) = if emulated { (None, None) } else { start_direct(&root)? };
             (Some(start_regulation(&frontend, how, options, beside)?), direct)
@@ -202,7 +204,7 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
 
 fn start_regulation(
     frontend: &Arc<Frontend>,
-    how: Regulate,
+    how: &Regulate,
     options: &Options,
     beside: Option<BackingDisk>,
 ) -> Result<Arc<Regulation>, Error> {

@@ -5,6 +5,7 @@
 //! all others are busy.
 
 use std::io::{self, BufReader, Read};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use sakiyomi_io::buffer::{Account, class_size};
 use sakiyomi_model::{Extent, Lba, Op, Sectors};
 use sakiyomi_os::socket::{Wait, send};
-use sakiyomi_realtime::{BackingIo, Extents, Issuer, Perform};
+use sakiyomi_realtime::{BackingIo, Extents, Issuer, Perform, WHOLE};
 
 use crate::address::Stream;
 use crate::outbound::{Body, Outbound, Reply, may_wait};
@@ -202,7 +203,7 @@ impl Connection {
             if self.free_threads.fetch_sub(1, Ordering::Relaxed) == 1 {
                 self.start_thread();
             }
-            io.perform(false);
+            io.perform(WHOLE, false);
             self.free_threads.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -321,7 +322,7 @@ impl Connection {
         let is_nothing = request.length == 0 && request.command != Command::Flush;
         let Some(op) = op(request.command).filter(|_| !is_nothing) else {
             // Questions take no time of the device, nor do transfers of nothing.
-            let result = work.perform(false);
+            let result = work.perform(WHOLE, false);
             work.reply(result);
             return None;
         };
@@ -479,26 +480,30 @@ impl Work {
 }
 
 impl BackingIo for Work {
-    fn perform(&mut self, durable: bool) -> io::Result<()> {
+    fn perform(&mut self, part: Range<u64>, durable: bool) -> io::Result<()> {
         let Request { command, offset, length, fua, .. } = self.request;
         let server = Arc::clone(&self.connection.server);
         let volume = server.volume();
+        let (start, end) = (part.start.min(length.into()), part.end.min(length.into()));
+        let (from, size, is_last) = (offset + start, end - start, end == u64::from(length));
         match (command, &mut self.body) {
             (Command::Read, Body::Buffer(buffer, first)) => {
-                *first = volume.read(offset, length as usize, buffer)?;
+                *first = volume.read(offset, start as usize..end as usize, buffer)?;
                 return Ok(());
             }
-            (Command::Write, Body::Buffer(buffer, _)) => volume.write(offset, buffer)?,
-            (Command::WriteZeroes { may_punch, only_fast }, _) => {
-                volume.zero(offset, length.into(), may_punch, only_fast)?;
+            (Command::Write, Body::Buffer(buffer, _)) => {
+                volume.write(from, &buffer[start as usize..end as usize])?;
             }
-            (Command::Trim, _) => volume.discard(offset, length.into())?,
+            (Command::WriteZeroes { may_punch, only_fast }, _) => {
+                volume.zero(from, size, may_punch, only_fast)?;
+            }
+            (Command::Trim, _) => volume.discard(from, size)?,
             (Command::Flush, _) => return server.sync(),
             (Command::BlockStatus { one }, _) => return self.block_status(one),
             // Reads and writes of nothing; hints.
             _ => return Ok(()),
         }
-        if fua || durable { server.sync() } else { Ok(()) }
+        if (fua && is_last) || durable { server.sync() } else { Ok(()) }
     }
 
     fn reply(mut self, result: io::Result<()>) {

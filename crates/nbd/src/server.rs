@@ -155,8 +155,12 @@ fn start(options: &Options) -> Result<Server, Error> {
     let pool =
         start_pool(if is_dispatched { BACKING_THREADS } else { 1 }).map(Arc::new).map_err(no_threads)?;
     let live = match device.zip(options.storage.as_ref()) {
-        Some((device, storage)) => Some(start_emulated(device, storage, options.regulate, &timeline)),
-        None => options.regulate.map(|how| start_backing(Bytes(volume.size()), how, &timeline, &pool)),
+        Some((device, storage)) => {
+            Some(start_emulated(device, storage, options.regulate.as_ref(), &timeline))
+        }
+        None => {
+            options.regulate.as_ref().map(|how| start_backing(Bytes(volume.size()), how, &timeline, &pool))
+        }
     };
     let live = live.transpose().map_err(no_threads)?;
     let watch = Watch::new(sector, recorder);

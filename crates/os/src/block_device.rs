@@ -36,6 +36,12 @@ impl Disk {
         completed_of(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
+    /// Returns whether it is a hard disk.
+    #[must_use]
+    pub fn is_rotational(&self) -> bool {
+        read_trimmed(&self.directory.join("queue/rotational")).is_some_and(|text| text == "1")
+    }
+
     /// Returns the maximum size of a request in bytes, if the kernel reports it.
     #[must_use]
     pub fn request_max_bytes(&self) -> Option<u64> {

@@ -32,6 +32,15 @@ pub fn latency_nice(nice: i32, turn: Duration) -> io::Result<()> {
     set(|present| present.min(nice), turn)
 }
 
+/// Gives this thread, and those that it starts from now on, the time slice `turn`, from Linux 6.12 on, and the same weight
+/// as before. If the slice is short, they wait less for a core, and get no more of it.
+///
+/// # Errors
+/// If the system call fails.
+pub fn short_slice(turn: Duration) -> io::Result<()> {
+    set(|present| present, turn)
+}
+
 /// Moves this thread, but not those that it starts, to the lowest priority of the real-time class (`SCHED_FIFO`): it runs
 /// as soon as it is woken, before all threads of the ordinary class. The kernel leaves those a twentieth of the time.
 ///

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sakiyomi_model::{
-    Bytes, Completion, Device, Full, Nanos, Outcome, Request, RequestId, Sectors, UNLIMITED_DEPTH,
+    Bytes, Completion, Device, Extent, Full, Lba, Nanos, Outcome, Request, RequestId, Sectors,
+    UNLIMITED_DEPTH,
 };
 
 use super::timeline::Timeline;
@@ -37,22 +38,29 @@ pub(crate) struct Backing {
     due: Vec<CompletedJob>,
 }
 
-/// Jobs of requests that have not been issued to a [`Backing`] yet. A job is inserted before its request arrives,
-/// because the request may be queued in the regulator.
+/// Jobs of requests of which some part has not been issued to a [`Backing`] yet, with the ends of their extents. A job
+/// is inserted before its request arrives, because the request may be queued in the regulator.
 #[derive(Clone, Default)]
-pub(crate) struct Jobs(Arc<Mutex<BTreeMap<RequestId, Job>>>);
+pub(crate) struct Jobs(Arc<Mutex<BTreeMap<RequestId, (Job, Lba)>>>);
 
 impl Jobs {
-    pub(super) fn insert(&self, id: RequestId, job: Job) {
-        self.lock().insert(id, job);
+    pub(super) fn insert(&self, id: RequestId, job: Job, extent: Extent) {
+        self.lock().insert(id, (job, extent.end()));
     }
 
-    /// Removes a job: to run it, or to drop it with a cancelled request.
-    pub(super) fn take(&self, id: RequestId) -> Option<Job> {
-        self.lock().remove(&id)
+    /// Returns a job for a part of its request, and removes it if that is the last one.
+    fn part(&self, id: RequestId, part: Extent) -> Option<Job> {
+        let mut jobs = self.lock();
+        let (_, end) = jobs.get(&id)?;
+        if part.end() >= *end { jobs.remove(&id).map(|(job, _)| job) } else { Some(Arc::clone(&jobs[&id].0)) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<RequestId, Job>> {
+    /// Removes a job whose request has ended before all parts were issued.
+    pub(super) fn discard(&self, id: RequestId) {
+        self.lock().remove(&id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RequestId, (Job, Lba)>> {
         // No operation under this lock can panic half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,6 +116,11 @@ impl Backing {
         }
     }
 
+    /// Returns whether a request is outstanding.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.outstanding.is_empty()
+    }
+
     /// Returns the collection into which jobs are inserted.
     pub(crate) fn jobs(&self) -> Jobs {
         self.jobs.clone()
@@ -116,13 +129,16 @@ impl Backing {
 
 impl Device for Backing {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
-        let job = self.jobs.take(request.id).expect("its job was inserted before it arrived");
+        let job = self.jobs.part(request.id, request.extent).expect("its job was inserted before it arrived");
         if self.outstanding.is_empty() {
             self.busy_since = now;
         }
         self.outstanding.insert(request.id, (request, now));
         let (durable, id, device) = (request.fua, request.id, self.completed.clone());
-        self.pool.submit(BackingJob::Dispatched { request: job, durable, id, device });
+        // A request begins at sector 0, wherever the file has its bytes.
+        let bytes = |at: Lba| at.0 * BACKING_SECTOR.0;
+        let part = bytes(request.extent.start)..bytes(request.extent.end());
+        self.pool.submit(BackingJob::Dispatched { request: job, part, durable, id, device });
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The threads that perform backing I/O.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use sakiyomi_io::thread_pool::{Job, JobPool};
@@ -15,10 +16,15 @@ const QUEUE_MAX: usize = 1024;
 /// The threads.
 pub type BackingPool = JobPool<BackingJob>;
 
+/// All of a request.
+pub const WHOLE: Range<u64> = 0..u64::MAX;
+
 /// The backing I/O of a request.
 pub trait Perform: Send + Sync {
-    /// Performs it, once; returns whether it succeeded. With `durable`, a write must reach the medium.
-    fn perform(&self, durable: bool) -> bool;
+    /// Performs a part of it, in bytes from its start, and returns whether that succeeded. The parts follow each other,
+    /// one at a time; the last one ends at the end of the request or beyond. With `durable`, a write must reach the
+    /// medium.
+    fn perform(&self, part: Range<u64>, durable: bool) -> bool;
 }
 
 /// Receives the completions of I/O that a device has dispatched.
@@ -35,6 +41,8 @@ pub enum BackingJob {
     Dispatched {
         /// The I/O.
         request: Arc<dyn Perform>,
+        /// The part of it.
+        part: Range<u64>,
         /// Whether a write must reach the medium.
         durable: bool,
         /// The request to the device.
@@ -48,10 +56,10 @@ impl Job for BackingJob {
     fn perform(self) {
         match self {
             BackingJob::Immediate(request) => {
-                request.perform(false);
+                request.perform(WHOLE, false);
             }
-            BackingJob::Dispatched { request, durable, id, device } => {
-                device.on_performed(id, request.perform(durable));
+            BackingJob::Dispatched { request, part, durable, id, device } => {
+                device.on_performed(id, request.perform(part, durable));
             }
         }
     }

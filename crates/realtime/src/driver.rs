@@ -330,7 +330,7 @@ impl Runner {
     ) {
         let Access { stream, process, op, fua, extents } = access;
         if let Some(job) = job {
-            self.jobs.insert(RequestId(self.next_id), job);
+            self.jobs.insert(RequestId(self.next_id), job, extents[0]);
         }
         let outstanding =
             Outstanding { parts: extents.len(), ended: SmallVec::with_capacity(extents.len()), answer };
@@ -362,8 +362,8 @@ impl Runner {
             owners.count(device);
         }
         for completion in done.drain(..) {
-            if completion.outcome == Outcome::Cancelled {
-                drop(self.jobs.take(completion.request.id));
+            if completion.outcome != Outcome::Done {
+                self.jobs.discard(completion.request.id);
             }
             self.ended(completion);
         }

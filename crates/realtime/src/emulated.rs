@@ -10,7 +10,7 @@ use sakiyomi_model::{Bytes, Device, Nanos};
 use sakiyomi_regulate::{Policy, RegulatedDevice, Serves, Settings, measure};
 
 use crate::backing::Backing;
-use crate::{BackingPool, RealtimeDevice, Timeline};
+use crate::{BackingPool, DeviceProfile, RealtimeDevice, Timeline};
 
 /// Time from a program to this process and back: that of a read from a device without delay (16 us by
 /// `bench/regulate.py`) plus a context switch. It matters on fast devices such as flash.
@@ -18,6 +18,9 @@ const REQUEST_PATH_TIME: Nanos = Nanos(25_000);
 
 /// Seed of the random times of the storage on which its profile is measured.
 const PROFILE_SEED: u64 = 1;
+
+/// Largest relative error of a profile that is considered; rates of one with a larger error are granted as with this one.
+const PROFILE_ERROR_MAX_RATIO: f64 = 0.5;
 
 /// Nice value of the threads that serve an emulated drive. With [`SERVING_TIME_SLICE`], the p99 of lateness on a
 /// machine with two busy cores fell from 3 ms to 1.2 ms.
@@ -66,26 +69,27 @@ impl EmulatedStorage {
 }
 
 /// Settings of the regulation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Regulate {
     /// Policy of the regulator.
     pub policy: Policy,
     /// Service time of one I/O; `None` to measure it.
     pub service: Option<Nanos>,
+    /// Profile of the device of real files; that of an emulated one is measured on a model.
+    pub profile: Option<Arc<DeviceProfile>>,
 }
 
 impl Default for Regulate {
     fn default() -> Regulate {
-        Regulate { policy: Policy::Profile, service: None }
+        Regulate { policy: Policy::Profile, service: None, profile: None }
     }
 }
 
 impl Regulate {
-    /// Returns the policy that regulates `storage`, or real files: the profile is measured on a model of a disk, for
-    /// which requests wait in turn.
+    /// Returns the policy that regulates `storage`, or real files: those without a profile are measured during operation.
     #[must_use]
     pub fn policy_on(&self, storage: Option<&EmulatedStorage>) -> Policy {
-        let has_profile = storage.is_some_and(|storage| storage.serves() == Serves::OneByOne);
+        let has_profile = storage.is_some() || self.profile.is_some();
         match self.policy {
             Policy::Profile if !has_profile || self.service.is_some() => Policy::Deadline,
             policy => policy,
@@ -115,7 +119,7 @@ pub fn serve_promptly() -> io::Result<()> {
 pub fn start_emulated(
     device: Box<dyn Device + Send>,
     storage: &EmulatedStorage,
-    regulate: Option<Regulate>,
+    regulate: Option<&Regulate>,
     timeline: &Timeline,
 ) -> io::Result<RealtimeDevice> {
     let device = match regulate {
@@ -135,16 +139,23 @@ pub fn start_emulated(
 /// If the thread cannot be started.
 pub fn start_backing(
     capacity: Bytes,
-    how: Regulate,
+    how: &Regulate,
     timeline: &Timeline,
     pool: &Arc<BackingPool>,
 ) -> io::Result<RealtimeDevice> {
     RealtimeDevice::start_with(timeline.clone(), |waker| {
         let backing = Backing::new(capacity, timeline.clone(), Arc::clone(pool), waker);
         let jobs = backing.jobs();
-        (
-            RegulatedDevice::new(Box::new(backing), Settings { path: REQUEST_PATH_TIME, ..how.settings() }),
-            jobs,
-        )
+        let settings = Settings { path: REQUEST_PATH_TIME, ..how.settings() };
+        let profile = how.profile.as_ref().filter(|_| how.policy_on(None) == Policy::Profile);
+        let device: Box<dyn Device + Send> = Box::new(backing);
+        let device = match profile {
+            Some(found) => {
+                let error = found.error_ratio.min(PROFILE_ERROR_MAX_RATIO);
+                RegulatedDevice::with_profile(device, settings, Arc::new(found.profile()), error)
+            }
+            None => RegulatedDevice::new(device, settings),
+        };
+        (device, jobs)
     })
 }

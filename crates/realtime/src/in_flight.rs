@@ -1,6 +1,7 @@
 //! A request in flight, in one allocation shared by the device's thread, the thread of the backing I/O and the reply.
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sakiyomi_model::{Completion, Outcome};
@@ -13,9 +14,9 @@ use crate::{OnCompletion, Timeline};
 
 /// The backing file's side of a request, with the reply.
 pub trait BackingIo: Send + 'static {
-    /// Performs the I/O. With `durable`, written data must be on the medium at return, although the client has not
-    /// requested that.
-    fn perform(&mut self, durable: bool) -> io::Result<()>;
+    /// Performs a part of the I/O, in bytes from its start; see [`Perform::perform`]. With `durable`, written data must
+    /// be on the medium at return, although the client has not requested that.
+    fn perform(&mut self, part: Range<u64>, durable: bool) -> io::Result<()>;
 
     /// Replies to the client.
     fn reply(self, result: io::Result<()>);
@@ -101,13 +102,15 @@ impl<B: BackingIo> InFlight<B> {
 }
 
 impl<B: BackingIo> Perform for InFlight<B> {
-    fn perform(&self, durable: bool) -> bool {
+    fn perform(&self, part: Range<u64>, durable: bool) -> bool {
         let io = self.sides.lock().unwrap_or_else(PoisonError::into_inner).io.take();
-        // It is performed only once.
+        // It has been performed already.
         let Some(mut io) = io else { return false };
-        let result = io.perform(durable);
+        let is_last = part.end >= self.request.bytes;
+        let result = io.perform(part, durable);
         let succeeded = result.is_ok();
-        self.end_side(|sides| (sides.io, sides.backing) = (Some(io), Some(result)));
+        let backing = (is_last || !succeeded).then_some(result);
+        self.end_side(|sides| (sides.io, sides.backing) = (Some(io), backing));
         succeeded
     }
 }

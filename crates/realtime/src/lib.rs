@@ -22,12 +22,15 @@
 //! | the device's clock | `timeline.rs` |
 //! | owners of requests, their rates and statistics (pure) | `rates.rs` |
 //! | real files as a device that a regulator controls | `backing.rs`, `backing_pool.rs` |
+//! | the profile of a real device, measured and kept in a file | `calibrate.rs`, `device_profile.rs` |
 //! | storage to emulate | `emulated.rs` |
 //! | a request, its two sides, and where they go | `request.rs`, `in_flight.rs`, `dispatch.rs` |
 //! | counts, times, and the trace | `watch.rs`, `record.rs`, `per_thread.rs` |
 
 mod backing;
 mod backing_pool;
+mod calibrate;
+mod device_profile;
 mod dispatch;
 mod driver;
 mod emulated;
@@ -43,7 +46,11 @@ mod timeline;
 mod watch;
 
 pub use backing::BACKING_SECTOR;
-pub use backing_pool::{BACKING_THREADS, BackingJob, BackingPool, OnPerformed, Perform, start_pool};
+pub use backing_pool::{BACKING_THREADS, BackingJob, BackingPool, OnPerformed, Perform, WHOLE, start_pool};
+pub use calibrate::{CalibrateError, Site, calibrate};
+pub use device_profile::{
+    DeviceProfile, PROFILE_SCHEMA, Time, profile_directory, profile_file_name, saved_profile,
+};
 pub use dispatch::Dispatcher;
 pub use driver::{Access, Extents, OnCompletion, RateQuery, RealtimeDevice, Stopped};
 pub use emulated::{EmulatedStorage, Regulate, serve_promptly, start_backing, start_emulated};

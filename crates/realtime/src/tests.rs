@@ -34,7 +34,7 @@ fn access(owner: u32) -> Access {
 struct Job<F>(Mutex<Option<F>>);
 
 impl<F: FnOnce(bool) -> bool + Send> Perform for Job<F> {
-    fn perform(&self, durable: bool) -> bool {
+    fn perform(&self, _: std::ops::Range<u64>, durable: bool) -> bool {
         let job = self.0.lock().unwrap().take().unwrap();
         job(durable)
     }

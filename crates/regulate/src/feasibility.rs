@@ -16,10 +16,14 @@
 //!
 //! The request in progress is at most the largest piece of a request and the greatest number of requests in the device that
 //! the rates leave room for ([`Limits`]).
+//!
+//! On a device that serves several requests at once, an I/O waits for no rest but is slower beside others. The same
+//! figures follow from the measured times beside each number of others of each size ([`Beside`](crate::Beside)), among
+//! which are those of the other owners.
 
 use sakiyomi_model::{Bytes, Op};
 
-use crate::profile::{Moments, PROFILE_DEPTHS, Profile};
+use crate::profile::{Beside, Distribution, Moments, PROFILE_DEPTHS, PROFILE_SIZES, Profile};
 use crate::rate::{Levels, Share};
 
 /// Limits of the requests in the device while an owner may send a request at any moment.
@@ -29,11 +33,14 @@ pub struct Limits {
     pub depth: u32,
     /// Largest piece of a request if it is the only one in the device; larger requests are split.
     pub piece: Bytes,
+    /// On a device that serves several requests at once, the number of requests of up to each of
+    /// [`PROFILE_SIZES`](crate::PROFILE_SIZES).
+    pub parallel: Option<[u32; 4]>,
 }
 
 impl Limits {
     /// Limits without any rate.
-    pub(crate) const NONE: Limits = Limits { depth: u32::MAX, piece: Bytes(u64::MAX) };
+    pub(crate) const NONE: Limits = Limits { depth: u32::MAX, piece: Bytes(u64::MAX), parallel: None };
 }
 
 /// When the I/Os of an owner may arrive.
@@ -116,11 +123,15 @@ pub(crate) fn limits(profile: &Profile, error: f64, owners: &Owners) -> Option<L
     if levels.is_empty() {
         return Some(Limits::NONE);
     }
+    let own = profile.reads[0];
+    let ideal = |level: &Level| own.mean / level.share.part() * GRANTED_SHARE * (1.0 - error);
+    if let Some(beside) = &profile.beside {
+        let ideals: Vec<f64> = levels.iter().map(ideal).collect();
+        return parallel_limits(beside, &ideals, levels.iter().map(|level| level.count).sum());
+    }
     if sum > SUM_MAX_SHARE {
         return None;
     }
-    let own = profile.reads[0];
-    let ideal = |level: &Level| own.mean / level.share.part() * GRANTED_SHARE * (1.0 - error);
     let smallest = PIECE_SIZES[PIECE_SIZES.len() - 1];
     // So that what was granted can be kept when the others leave, too.
     let is_kept_alone = |level: &Level| {
@@ -146,14 +157,33 @@ pub(crate) fn limits(profile: &Profile, error: f64, owners: &Owners) -> Option<L
     };
     let rest = |size| profile.random(Op::Read, size).rest();
     let Some(piece) = PIECE_SIZES.into_iter().find(|&size| is_kept(rest(size), false)) else {
-        return is_kept(rest(smallest), true).then_some(Limits { depth: 1, piece: smallest });
+        return is_kept(rest(smallest), true).then_some(Limits { depth: 1, piece: smallest, parallel: None });
     };
     let deep = |depth: &u32| {
         let behind = profile.behind(*depth) - own;
         is_kept(Moments { mean: behind.mean.max(0.0), variance: behind.variance.max(0.0) }, false)
     };
     let depth = PROFILE_DEPTHS.into_iter().take(profile.behind.len()).rev().find(deep).unwrap_or(1);
-    Some(Limits { depth, piece })
+    Some(Limits { depth, piece, parallel: None })
+}
+
+/// Returns the widest limits at which all ideal times of `owners` are kept beside the others and each other.
+fn parallel_limits(beside: &Beside, ideals: &[f64], owners: f64) -> Option<Limits> {
+    let most_with =
+        |goal: &Goal| beside.most(|times| ideals.iter().all(|&ideal| reaches_by(times, ideal, goal)));
+    // What was granted to several must be kept when the others leave, too.
+    let of_one = most_with(&GOAL_OF_ONE)?;
+    let most = if owners > 1.0 { most_with(&GOAL_OF_SEVERAL)? } else { of_one };
+    // Each owner may have a request in the device beside that of another one.
+    let left = f64::from(most[0]) - (owners - 1.0);
+    if left < 1.0 {
+        return None;
+    }
+    let parallel = most.map(|most_of_size| (f64::from(most_of_size) * left / f64::from(most[0])) as u32);
+    // Splitting requests into pieces below 64 KiB would cost the others too much.
+    let largest = parallel.iter().rposition(|&most| most > 0).filter(|&largest| largest > 0)?;
+    let piece = PROFILE_SIZES[largest];
+    Some(Limits { depth: parallel[0], piece, parallel: Some(parallel) })
 }
 
 /// Returns the part of the time in which requests with an earlier deadline than those of an owner are served.
@@ -190,6 +220,14 @@ fn reaches(finish: Moments, ideal: f64, goal: &Goal) -> bool {
     let cov = (square - late * late).max(0.0).sqrt() / ideal / accuracy;
     let p99 = (finish.mean + P99_DEVIATIONS * deviation) / ideal;
     accuracy <= goal.accuracy && cov <= goal.cov && p99 <= goal.p99
+}
+
+/// Returns whether I/Os with these times, whose replies are held back until their ideal time in ns, reach the goal.
+fn reaches_by(times: &Distribution, ideal: f64, goal: &Goal) -> bool {
+    let accuracy = times.mean_of(|time| time.max(ideal) / ideal);
+    let square = times.mean_of(|time| (time.max(ideal) / ideal).powi(2));
+    let cov = (square - accuracy * accuracy).max(0.0).sqrt() / accuracy;
+    accuracy <= goal.accuracy && cov <= goal.cov && times.exceeded_with(0.01) / ideal <= goal.p99
 }
 
 fn normal_density(x: f64) -> f64 {
@@ -250,6 +288,7 @@ mod tests {
                 by_distance: vec![(0.5, sizes[0])],
                 batches: vec![sizes[0]],
                 behind: vec![sizes[0].rest() + sizes[0]],
+                beside: None,
             }
         }
     }

@@ -29,7 +29,10 @@ mod settings;
 
 pub use device::{RegulatedDevice, Timing};
 pub use feasibility::{Arrivals, Limits};
-pub use profile::{Moments, PROFILE_DEPTHS, PROFILE_SIZES, Profile, measure};
+pub use profile::{
+    Beside, Distribution, Effort, Moments, PROFILE_DEPTHS, PROFILE_SIZES, Profile, QUANTILES, measure,
+    measure_within,
+};
 pub use rate::{Owner, Percent, PercentError, Rate};
 pub use regulator::{Action, ArrivingRequest, DeviceReport, RateError, Recent, Regulator, Report, Requested};
 pub use settings::{Correction, Counted, GateSettings, Margin, Policy, Serves, Settings, Window};

@@ -5,12 +5,15 @@
 //! move it afterwards. All times are those of one request at a time unless stated otherwise, from its issue to its
 //! completion.
 
+mod beside;
 mod measure;
 mod moments;
 
 use sakiyomi_model::{Bytes, Lba, Nanos, Op, Sectors};
 
-pub use measure::measure;
+pub(crate) use beside::size_class;
+pub use beside::{Beside, Distribution, QUANTILES};
+pub use measure::{Effort, measure, measure_within};
 pub use moments::Moments;
 
 /// Request sizes at which service times are measured; the times of other sizes are interpolated.
@@ -39,6 +42,8 @@ pub struct Profile {
     /// Time of a random read of 4 KiB that arrives at any moment while the device has as many others as each of
     /// [`PROFILE_DEPTHS`], and is given no more.
     pub behind: Vec<Moments>,
+    /// Times beside others if the device serves several requests at once, and not one after another.
+    pub beside: Option<Beside>,
 }
 
 impl Profile {

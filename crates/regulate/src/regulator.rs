@@ -16,6 +16,7 @@ mod burst;
 mod io_times;
 mod issue;
 mod owner_state;
+mod parallel;
 mod planned;
 mod rates;
 mod read_ahead;

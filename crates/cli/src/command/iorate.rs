@@ -1,5 +1,6 @@
 //! `iorate`: sets, clears, lists and watches the rates of processes on a regulated mount.
 
+mod calibrate;
 mod change;
 mod course;
 mod list;
@@ -46,6 +47,9 @@ pub(crate) enum Iorate {
     /// List the rates of a mount, and how well they are kept
     #[command(help_template = HELP, before_help = list::EXAMPLES)]
     List(list::List),
+    /// Measure the service times of a device, so that its rates are constant
+    #[command(help_template = HELP, before_help = calibrate::EXAMPLES)]
+    Calibrate(calibrate::Calibrate),
     /// Run a command with a rate, from its first I/O on
     #[command(help_template = HELP, before_help = run::EXAMPLES, override_usage = run::USAGE)]
     Run(run::Run),
@@ -62,6 +66,7 @@ impl Iorate {
             Iorate::List(list) => list.run(common)?,
             Iorate::Run(run) => return Ok(run.run(common)),
             Iorate::Top(top) => top.run(common)?,
+            Iorate::Calibrate(calibrate) => calibrate.run(common)?,
         }
         Ok(ExitCode::SUCCESS)
     }

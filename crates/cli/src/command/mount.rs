@@ -9,16 +9,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use sakiyomi_iorate::quotas::Quotas;
-use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_model::Bytes;
 use sakiyomi_mount::layout::{BLOCK_BYTES, Placement};
-use sakiyomi_mount::{
-    Bypass, EmulatedStorage, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount,
-};
+use sakiyomi_mount::{Bypass, EmulatedStorage, Finished, Mounted, Options, Snapshot, mount};
 use sakiyomi_report::{Document, MountResult, Present, Reported, text};
 
-use crate::args::{ArrayArg, DriveArgs};
+use crate::args::{ArrayArg, DriveArgs, RegulateArgs};
 use crate::console::{Common, note, print_result, print_result_line, print_text, without_numbers};
 use crate::output::Overwrite;
 use crate::progress::{Interrupted, Progress, go_on};
@@ -47,29 +45,6 @@ pub(crate) const NOT_REAL_TIME_NOTE: &str = "note: this user may not give thread
 
 /// The machine's quotas of rates.
 const QUOTAS_FILE: &str = "/etc/sakiyomi/rates.toml";
-
-/// How rates are kept.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum PolicyArg {
-    /// A request is admitted unless it would make a regulated one late, by service times that were measured before;
-    /// on devices without such a profile as `deadline`
-    Profile,
-    /// A request is admitted unless it would make a regulated one late, by service times that are measured meanwhile
-    #[value(alias = "ours")]
-    Deadline,
-    /// A fixed number of other requests is admitted: the allowance of the thesis
-    Thesis,
-}
-
-impl From<PolicyArg> for Policy {
-    fn from(policy: PolicyArg) -> Policy {
-        match policy {
-            PolicyArg::Profile => Policy::Profile,
-            PolicyArg::Deadline => Policy::Deadline,
-            PolicyArg::Thesis => Policy::Thesis,
-        }
-    }
-}
 
 /// Mount a directory at the speed of a drive.
 #[derive(Debug, Args)]
@@ -121,20 +96,13 @@ pub(crate) struct Mount {
     /// Charge for metadata as well: names and attributes are read from the drive, changes go to a journal
     #[arg(long)]
     metadata: bool,
-    /// Let `sakiyomi iorate` give processes a rate, which keeps their I/O times constant; bypasses the page cache
-    #[arg(
-        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "profile",
-        conflicts_with = "writeback"
-    )]
-    regulate: Option<PolicyArg>,
+    #[command(flatten)]
+    regulate: RegulateArgs,
     /// Quotas of rates, by user and control group [default: /etc/sakiyomi/rates.toml, if it exists]
     #[arg(long, value_name = "FILE", requires = "regulate")]
     quotas: Option<PathBuf>,
-    /// Service time of an I/O, such as 12.3ms [default: measured continuously]
-    #[arg(long, value_name = "TIME", requires = "regulate")]
-    service: Option<Nanos>,
     /// Let the page cache delay writes
-    #[arg(long, conflicts_with = "direct_io")]
+    #[arg(long, conflicts_with_all = ["direct_io", "regulate"])]
     writeback: bool,
 }
 
@@ -210,6 +178,7 @@ impl Mount {
                 Placement::Scattered { piece: piece.0 / BLOCK_BYTES }
             }
         };
+        let real = self.drive.is_none().then_some(self.backing.as_path());
         Ok(Options {
             behind: self.drive.as_deref().map(|drive| self.behind(drive, common)).transpose()?,
             speed: self.speed,
@@ -220,7 +189,7 @@ impl Mount {
             direct_io: self.direct_io,
             writeback: self.writeback,
             metadata: self.metadata,
-            regulate: self.regulate.map(|policy| Regulate { policy: policy.into(), service: self.service }),
+            regulate: self.regulate.settings(real, common)?,
             quotas: self.quotas()?,
             log: if common.quiet { |_| {} } else { note },
             go_on: || go_on().is_ok(),
@@ -231,7 +200,7 @@ impl Mount {
     /// Returns the quotas of rates: those of the given file, else those of the machine's, if it has one.
     fn quotas(&self) -> Result<Quotas> {
         let file = self.quotas.as_deref().unwrap_or(Path::new(QUOTAS_FILE));
-        if self.regulate.is_none() || (self.quotas.is_none() && !file.exists()) {
+        if !self.regulate.is_some() || (self.quotas.is_none() && !file.exists()) {
             return Ok(Quotas::default());
         }
         let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;

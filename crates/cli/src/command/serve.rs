@@ -11,17 +11,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use sakiyomi_model::Nanos;
-use sakiyomi_mount::{EmulatedStorage, Regulate, Snapshot};
+use sakiyomi_mount::{EmulatedStorage, Snapshot};
 use sakiyomi_nbd::{Address, ExportOptions, Finished, Options, Server, serve};
 use sakiyomi_os::process::command::{End, Running, Signals};
 use sakiyomi_report::result::IorateProgram;
 use sakiyomi_report::{Document, Present, Reported, ServeResult, text};
 
+use super::mount::NOT_REAL_TIME_NOTE;
 use super::mount::course::Course;
 use super::mount::result::Second;
-use super::mount::{NOT_REAL_TIME_NOTE, PolicyArg};
-use crate::args::{ArrayArg, DriveArgs};
+use crate::args::{ArrayArg, DriveArgs, RegulateArgs};
 use crate::child;
 use crate::console::{
     Common, Envelope, note, note_pretty_json, print_error, print_result, print_result_line, print_text,
@@ -86,11 +85,8 @@ pub(crate) struct Serve {
     /// Offer the block device under this name; may be repeated [default: the empty name]
     #[arg(long, value_name = "NAME")]
     export: Vec<String>,
-    /// Keep I/O times constant by rates
-    #[arg(
-        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "profile"
-    )]
-    regulate: Option<PolicyArg>,
+    #[command(flatten)]
+    regulate: RegulateArgs,
     /// Rate that all connections to an export share: percent of the device, or the time of an I/O, after the name of the
     /// export and `=` if it has one; may be repeated
     #[arg(long, value_name = "RATE", requires = "regulate")]
@@ -101,9 +97,6 @@ pub(crate) struct Serve {
     /// Accept rates even if they cannot be guaranteed
     #[arg(long, requires = "regulate")]
     best_effort: bool,
-    /// Service time of an I/O, such as 12.3ms [default: measured continuously]
-    #[arg(long, value_name = "TIME", requires = "regulate")]
-    service: Option<Nanos>,
     /// Write a trace of all accesses: CSV, or Parquet if FILE ends in .parquet
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -249,6 +242,7 @@ impl Serve {
             ensure!(found.rate.is_none(), "--rate: the export {name:?} has two rates; give one");
             found.rate = Some(rate.0);
         }
+        let real = self.file.as_deref().filter(|_| self.drive.is_none());
         Ok(Options {
             content: self.file.clone(),
             storage: self.drive.as_deref().map(|drive| self.storage(drive, common)).transpose()?,
@@ -259,7 +253,7 @@ impl Serve {
             exports,
             connection_rate: self.connection_rate.map(|rate| rate.0),
             best_effort: self.best_effort,
-            regulate: self.regulate.map(|policy| Regulate { policy: policy.into(), service: self.service }),
+            regulate: self.regulate.settings(real, common)?,
             record: self.record.clone(),
             ..Options::new(self.nbd.parse::<Address>().context("--nbd")?)
         })

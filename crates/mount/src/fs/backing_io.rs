@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -25,16 +26,31 @@ pub(super) struct Read {
 }
 
 impl BackingIo for Read {
-    fn perform(&mut self, _: bool) -> io::Result<()> {
+    fn perform(&mut self, part: Range<u64>, _: bool) -> io::Result<()> {
         let Read { open, direct, offset, bytes, .. } = self;
-        let Some(files) = direct else { return read_buffered(&open.file, *offset, bytes) };
-        let read = open.direct.as_ref().map_or(Ok(None), |direct| files.read(direct, *offset, bytes))?;
-        if let Some(read) = read {
-            bytes.truncate(read);
+        // Shorter than requested if an earlier part has reached the end of the file.
+        let part = within(&part, bytes.len());
+        if part.is_empty() {
             return Ok(());
         }
-        let size = bytes.len();
-        read_buffered(&open.file, *offset, bytes).inspect(|()| files.went_around(size))
+        let (start, from) = (part.start, *offset + part.start as u64);
+        let space = &mut bytes[part.clone()];
+        let read = match direct {
+            None => read_buffered(&open.file, from, space)?,
+            Some(files) => {
+                let read = open.direct.as_ref().map_or(Ok(None), |direct| files.read(direct, from, space))?;
+                match read {
+                    Some(read) => read,
+                    None => {
+                        read_buffered(&open.file, from, space).inspect(|_| files.went_around(part.len()))?
+                    }
+                }
+            }
+        };
+        if read < part.len() {
+            bytes.truncate(start + read);
+        }
+        Ok(())
     }
 
     fn reply(self, result: io::Result<()>) {
@@ -45,8 +61,14 @@ impl BackingIo for Read {
     }
 }
 
-/// Reads up to the length of the buffer through the page cache.
-fn read_buffered(file: &File, offset: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+/// Returns the indices of a part of `length` bytes.
+fn within(part: &Range<u64>, length: usize) -> Range<usize> {
+    let index = |at: u64| usize::try_from(at).map_or(length, |at| at.min(length));
+    index(part.start)..index(part.end)
+}
+
+/// Reads up to the length of the buffer through the page cache, and returns the number of bytes read.
+fn read_buffered(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read_at(&mut bytes[filled..], offset + filled as u64) {
@@ -56,8 +78,7 @@ fn read_buffered(file: &File, offset: u64, bytes: &mut Vec<u8>) -> io::Result<()
             Err(error) => return Err(error),
         }
     }
-    bytes.truncate(filled);
-    Ok(())
+    Ok(filled)
 }
 
 /// Fills `bytes` if that is possible without waiting.
@@ -90,10 +111,12 @@ pub(super) struct Write {
 }
 
 impl BackingIo for Write {
-    fn perform(&mut self, durable: bool) -> io::Result<()> {
+    fn perform(&mut self, part: Range<u64>, durable: bool) -> io::Result<()> {
         let killed = if self.how.kills_privileges { kill_privileges(&self.open.file) } else { Ok(()) };
-        let mut written = killed.and_then(|()| self.write());
-        if self.how.synced || durable {
+        let part = within(&part, self.data.len());
+        let is_last = part.end == self.data.len();
+        let mut written = killed.and_then(|()| self.write(part));
+        if (self.how.synced && is_last) || durable {
             written = written.and_then(|()| self.open.file.sync_data());
         }
         self.open.node.changed_here();
@@ -112,15 +135,16 @@ impl BackingIo for Write {
 }
 
 impl Write {
-    /// Writes, bypassing the page cache if configured and possible.
-    fn write(&self) -> io::Result<()> {
-        let Write { open, offset, data, .. } = self;
-        let Some(files) = &self.direct else { return open.file.write_all_at(data, *offset) };
+    /// Writes a part, bypassing the page cache if configured and possible.
+    fn write(&self, part: Range<usize>) -> io::Result<()> {
+        let Write { open, data, .. } = self;
+        let (offset, data) = (self.offset + part.start as u64, &data[part]);
+        let Some(files) = &self.direct else { return open.file.write_all_at(data, offset) };
         let direct = open.direct.as_ref();
-        if direct.map_or(Ok(false), |direct| files.write(direct, *offset, data))? {
+        if direct.map_or(Ok(false), |direct| files.write(direct, offset, data))? {
             return Ok(());
         }
-        open.file.write_all_at(data, *offset).inspect(|()| files.went_around(data.len()))
+        open.file.write_all_at(data, offset).inspect(|()| files.went_around(data.len()))
     }
 }
 
@@ -148,7 +172,7 @@ pub(super) struct Sync<F> {
 }
 
 impl<F: Syncable> BackingIo for Sync<F> {
-    fn perform(&mut self, _: bool) -> io::Result<()> {
+    fn perform(&mut self, _: Range<u64>, _: bool) -> io::Result<()> {
         self.file.sync(self.data_only)
     }
 

@@ -2,7 +2,7 @@
 //! the others get.
 //!
 //! `cargo run --release -p sakiyomi-regulate --example any_rival -- [PART…] [DRIVE…] [seeds=N] [rows]`; parts:
-//! `profiles`, `one`, `sequential`, `writers`, `several`. Medians of N seeds, 3 by default. With `rows`, only admission by
+//! `profiles`, `one`, `sequential`, `writers`, `several`, and `parallel`, on storage that serves several at once. Medians of N seeds, 3 by default. With `rows`, only admission by
 //! the profile, as rows of JSON.
 
 #![allow(clippy::print_stdout)]
@@ -11,10 +11,10 @@ mod world;
 
 use std::sync::Arc;
 
-use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_drive::spec::builtin;
 use sakiyomi_model::Op;
 use sakiyomi_regulate::{Arrivals, Profile, Requested};
-use world::{Figures, Mechanism, Outcome, Pattern, Process, Think, World, percent, profile_of};
+use world::{Figures, Mechanism, Outcome, Pattern, Process, Storage, Think, World, percent};
 
 const DRIVES: [&str; 5] =
     ["scorpio-wd10tpvx", "deskstar-p7k500", "barracuda-st2000dm006", "scorpio-wd1200bevs", "nearline-18tb"];
@@ -24,7 +24,7 @@ const DEFAULT_SEEDS: u64 = 3;
 const THREADS: u64 = 2;
 
 struct Case<'a> {
-    spec: &'a DriveSpec,
+    storage: &'a Storage,
     profile: &'a Arc<Profile>,
     processes: Vec<Process>,
     ios: u32,
@@ -49,8 +49,8 @@ impl Printer {
             let of_thread = |thread: u64| {
                 let seeds = (1..=self.seeds).filter(move |seed| seed % THREADS == thread);
                 seeds.map(|seed| {
-                    let Case { spec, profile, ref processes, ios } = *case;
-                    World { spec, profile, mechanism, processes, span: 1.0, seed, ios }.run()
+                    let Case { storage, profile, ref processes, ios } = *case;
+                    World { storage, profile, mechanism, processes, span: 1.0, seed, ios }.run()
                 })
             };
             let threads: Vec<_> = (0..THREADS)
@@ -103,6 +103,23 @@ impl Printer {
     }
 }
 
+const KINDS: [(&str, Pattern); 6] = [
+    ("4K", Pattern::Random(4 << 10)),
+    ("64K", Pattern::Random(64 << 10)),
+    ("1M", Pattern::Random(1 << 20)),
+    ("mixed", Pattern::Mixed),
+    ("seq64K", Pattern::Sequential(64 << 10)),
+    ("bursts", Pattern::Bursts),
+];
+
+/// Storage that serves several requests at once: flash, disks behind a network, slow object storage.
+const PARALLEL: [&str; 4] = [
+    "latency=80us,parallel=8,bandwidth=2GB,spread=0.5",
+    "latency=1ms,parallel=64,bandwidth=200MB,spread=0.3",
+    "latency=10ms,parallel=4,bandwidth=100MB,spread=0.8",
+    "latency=60ms,parallel=32,spread=0.2",
+];
+
 const ALL: [Mechanism; 3] = [Mechanism::None, Mechanism::Deadline, Mechanism::Profile];
 
 fn main() {
@@ -115,23 +132,21 @@ fn main() {
         let named: Vec<&String> = wanted.iter().filter(|one| DRIVES.contains(&one.as_str())).collect();
         named.is_empty() || named.iter().any(|one| one == *name)
     });
+    if wants("parallel") {
+        for name in PARALLEL {
+            show_parallel(&printer, name);
+        }
+    }
     for name in drives {
-        let spec = builtin(name).expect("a built-in drive").spec();
+        let storage = Storage::Disk(Box::new(builtin(name).expect("a built-in drive").spec()));
         let begun = std::time::Instant::now();
-        let profile = profile_of(&spec);
+        let profile = storage.profile();
         if wants("profiles") {
             println!("{name}: measured in {:?}", begun.elapsed());
             println!("{profile:#?}");
         }
-        let case = |processes, ios| Case { spec: &spec, profile: &profile, processes, ios };
-        let kinds = [
-            ("4K", Pattern::Random(4 << 10)),
-            ("64K", Pattern::Random(64 << 10)),
-            ("1M", Pattern::Random(1 << 20)),
-            ("mixed", Pattern::Mixed),
-            ("seq64K", Pattern::Sequential(64 << 10)),
-            ("bursts", Pattern::Bursts),
-        ];
+        let case = |processes, ios| Case { storage: &storage, profile: &profile, processes, ios };
+        let kinds = KINDS;
         if wants("one") {
             for (kind, pattern) in kinds {
                 for rate in [7, 12, 23, 37, 45] {
@@ -197,6 +212,22 @@ fn main() {
                     printer
                         .show([name, &format!("{rates:?}"), "4K, back to back", kind], &case(processes, 600));
                 }
+            }
+        }
+    }
+}
+
+fn show_parallel(printer: &Printer, name: &str) {
+    let storage = Storage::Fixed(name.parse().expect("it is valid"));
+    let profile = storage.profile();
+    for (kind, pattern) in KINDS {
+        for others in [4, 9, 32] {
+            for rate in [12, 23, 45, 80] {
+                let ideal = percent(rate).rate.ideal(profile.service());
+                let mut processes = vec![Process::other(pattern); others + 1];
+                processes[0] = Process::owner(percent(rate), Think::Random(ideal / 2));
+                let case = Case { storage: &storage, profile: &profile, processes, ios: 2000 };
+                printer.show([name, &rate.to_string(), &others.to_string(), kind], &case);
             }
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_drive::Drive;
+use sakiyomi_drive::Disk;
+use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Completion, Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 use sakiyomi_regulate::{
@@ -61,9 +62,33 @@ pub(crate) enum Mechanism {
     Profile,
 }
 
+/// The storage of an experiment.
+pub(crate) enum Storage {
+    Disk(Box<DriveSpec>),
+    Fixed(FixedSpec),
+}
+
+type AnyDevice = Box<dyn Device + Send>;
+
+impl Storage {
+    pub(crate) fn device(&self, seed: u64) -> AnyDevice {
+        match self {
+            Storage::Disk(spec) => Box::new(Disk::new(spec).expect("a drive")),
+            Storage::Fixed(spec) => Box::new(Fixed::new(*spec, seed)),
+        }
+    }
+
+    pub(crate) fn profile(&self) -> Arc<Profile> {
+        Arc::new(measure(&mut self.device(PROFILE_SEED)))
+    }
+}
+
+/// Seed of the storage on which its profile is measured.
+const PROFILE_SEED: u64 = 77;
+
 /// An experiment.
 pub(crate) struct World<'a> {
-    pub(crate) spec: &'a DriveSpec,
+    pub(crate) storage: &'a Storage,
     pub(crate) profile: &'a Arc<Profile>,
     pub(crate) mechanism: Mechanism,
     pub(crate) processes: &'a [Process],
@@ -110,19 +135,19 @@ impl Outcome {
     }
 }
 
-pub(crate) fn profile_of(spec: &DriveSpec) -> Arc<Profile> {
-    Arc::new(measure(&mut Drive::new(spec).expect("a drive")))
-}
-
 /// Part of the run, a tenth, that is not evaluated.
 const WARM_UP_DIVISOR: u32 = 10;
 
 impl World<'_> {
     /// Runs the experiment. `None` if a rate is refused.
     pub(crate) fn run(&self) -> Option<Outcome> {
-        let drive = Drive::new(self.spec).expect("a drive");
+        let drive = self.storage.device(self.seed);
         let mut device = match self.mechanism {
-            Mechanism::None => RegulatedDevice::unregulated(drive),
+            Mechanism::None if self.processes.len() <= drive.depth() as usize => {
+                RegulatedDevice::unregulated(drive)
+            }
+            // Requests that the device has no room for wait in turn.
+            Mechanism::None => RegulatedDevice::new(drive, Policy::Thesis.settings()),
             Mechanism::Deadline => RegulatedDevice::new(drive, Policy::Deadline.settings()),
             Mechanism::Profile => {
                 RegulatedDevice::with_profile(drive, Settings::default(), Arc::clone(self.profile), 0.0)
@@ -145,7 +170,7 @@ impl World<'_> {
 
 struct Run<'a> {
     world: &'a World<'a>,
-    device: RegulatedDevice<Drive>,
+    device: RegulatedDevice<AnyDevice>,
     random: Vec<Pcg64>,
     next: Vec<Lba>,
     done: Vec<u32>,
@@ -161,7 +186,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(world: &'a World<'a>, device: RegulatedDevice<Drive>) -> Run<'a> {
+    fn new(world: &'a World<'a>, device: RegulatedDevice<AnyDevice>) -> Run<'a> {
         let count = world.processes.len();
         let mut random: Vec<Pcg64> =
             (0..count).map(|process| Pcg64::seed_from_u64(world.seed * 1000 + process as u64)).collect();

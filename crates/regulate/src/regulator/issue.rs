@@ -62,10 +62,11 @@ impl Regulator {
     }
 
     /// Returns whether a write must be on the medium before it ends, for the sake of owners. By the profile, writes of
-    /// owners must be, too: what the device does later on its own has no place in a plan.
+    /// owners must be, too: what the device does later on its own has no place in a plan. One that serves several at once
+    /// does that beside other requests.
     fn forces_writes(&self, is_regulated: bool) -> bool {
-        match self.planned {
-            Some(_) => self.presence.has_reserved(),
+        match &self.planned {
+            Some(planned) => planned.parallel.is_none() && self.presence.has_reserved(),
             None => !is_regulated && self.writes.are_forced() && self.presence.anybody(),
         }
     }
@@ -136,6 +137,7 @@ impl Regulator {
             planned.issued(entry.start, entry.done, entry.op, piece);
             if share.is_none() {
                 planned.gave_others(self.now);
+                planned.parallel.iter_mut().for_each(|parallel| parallel.issued(piece));
             }
         }
         let force = entry.kind.is_write() && self.forces_writes(share.is_some());
@@ -154,6 +156,9 @@ impl Regulator {
         }
         if let Some(planned) = &mut self.planned {
             planned.left(entry.op, stay.piece, self.device.len() == 0);
+            if entry.regulated.is_none() {
+                planned.parallel.iter_mut().for_each(|parallel| parallel.left(stay.piece));
+            }
         }
     }
 

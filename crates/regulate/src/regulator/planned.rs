@@ -11,12 +11,16 @@
 //! 2. the next piece of a request of others that continues where the device is;
 //! 3. a request of an owner, by deadline, whether it fits or not;
 //! 4. any piece of a request of others.
+//!
+//! A device that serves several requests at once has no order of service: owners' requests are issued at once, and the
+//! others' as far as the limits allow, or if they end before an owner can send its next request (`parallel.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sakiyomi_model::{Bytes, Lba, Nanos, Op, RequestId, Sectors};
 
+use super::parallel::InParallel;
 use super::request::{Entry, State};
 use super::streams::Streams;
 use super::{Action, Regulator};
@@ -63,21 +67,24 @@ pub(super) struct Planned {
     /// When the device was last given a request of others, or a piece of one.
     others_at: Nanos,
     /// Time beyond that of reads of 4 KiB that the requests in the device take for their sizes and operations.
-    beyond: Moments,
+    pub(super) beyond: Moments,
+    /// Requests of others in the device by their sizes, if it serves several at once.
+    pub(super) parallel: Option<InParallel>,
 }
 
 /// A part of a request that may be issued.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
-    id: RequestId,
-    start: Lba,
-    op: Op,
-    size: Bytes,
+pub(super) struct Piece {
+    pub(super) id: RequestId,
+    pub(super) start: Lba,
+    pub(super) op: Op,
+    pub(super) size: Bytes,
 }
 
 impl Planned {
     pub(super) fn new(profile: Arc<Profile>, error: f64) -> Planned {
         let (granted, limits) = (BTreeMap::new(), Limits::NONE);
+        let parallel = profile.beside.is_some().then(InParallel::default);
         Planned {
             profile,
             error,
@@ -87,6 +94,7 @@ impl Planned {
             head: None,
             others_at: Nanos::ZERO,
             beyond: Moments::default(),
+            parallel,
         }
     }
 
@@ -96,7 +104,7 @@ impl Planned {
 
     /// Returns whether reads that continue each other take far less than others, so that reading ahead is worth while.
     pub(super) fn has_cheap_streams(&self) -> bool {
-        self.profile.continuing.mean < self.profile.reads[1].mean / 2.0
+        self.parallel.is_none() && self.profile.continuing.mean < self.profile.reads[1].mean / 2.0
     }
 
     pub(super) fn profile(&self) -> &Profile {
@@ -140,7 +148,7 @@ impl Planned {
     }
 
     /// Returns the time beyond that of a random read of 4 KiB.
-    fn beyond(&self, op: Op, size: Bytes) -> Moments {
+    pub(super) fn beyond(&self, op: Op, size: Bytes) -> Moments {
         self.profile.random(op, size) - self.profile.random(Op::Read, PROFILE_SIZES[0])
     }
 
@@ -205,6 +213,9 @@ impl Regulator {
         {
             return Some((self.piece_of(turn.id, planned.limits.piece), true));
         }
+        if let Some(parallel) = &planned.parallel {
+            return self.next_in_parallel(planned, parallel).map(|piece| (piece, false));
+        }
         let owner = self.next_of_owners();
         // Without any other process's request nothing can be preferred to an owner's.
         let piece = first.and_then(|_| self.next_of_others(planned, largest, owner.is_some()));
@@ -214,19 +225,24 @@ impl Regulator {
     }
 
     /// Returns the largest piece that may be issued now.
-    fn largest_piece(&self, planned: &Planned) -> Bytes {
+    pub(super) fn largest_piece(&self, planned: &Planned) -> Bytes {
         if self.presence.thinking().is_empty() && self.presence.shortest_away().is_none() {
             return Bytes(u64::MAX);
         }
         planned.limits.piece
     }
 
-    fn next_of_others(&self, planned: &Planned, largest: Bytes, owner_waits: bool) -> Option<Piece> {
-        // Far ones fit seldom: the first is not passed over for ever.
+    /// Returns the requests of others that may be the next. The first is not passed over for ever: far or large ones fit
+    /// seldom.
+    pub(super) fn candidates(&self) -> Vec<Turn> {
         let is_old = |turn: &Turn| turn.arrived + self.settings.patience / PATIENCE_DIVISOR <= self.now;
         let considered =
             if self.queue.first_other().is_some_and(|first| is_old(&first)) { 1 } else { CANDIDATES_MAX };
-        let candidates: Vec<Turn> = self.queue.others().take(considered).collect();
+        self.queue.others().take(considered).collect()
+    }
+
+    fn next_of_others(&self, planned: &Planned, largest: Bytes, owner_waits: bool) -> Option<Piece> {
+        let candidates = self.candidates();
         let mut rests = candidates.iter().map(|turn| self.piece_of(turn.id, Bytes(u64::MAX)));
         let may = |piece: &Piece, size: Bytes| {
             self.is_within_limits(planned, piece) && self.fits(planned, piece, size)
@@ -247,7 +263,7 @@ impl Regulator {
     }
 
     /// Returns the request of an owner with the earliest deadline that waits.
-    fn next_of_owners(&self) -> Option<Piece> {
+    pub(super) fn next_of_owners(&self) -> Option<Piece> {
         let waits = |id: &RequestId| self.requests[id].state == State::Waiting;
         let id = self.deadlines.iter().map(|&(.., id)| id).take(DEADLINES_MAX).find(waits);
         id.or_else(|| self.queue.first_regulated()).map(|id| self.piece_of_owner(id))
@@ -259,7 +275,7 @@ impl Regulator {
         self.piece_of(id, if self.members.len() > 1 { planned.limits.piece } else { Bytes(u64::MAX) })
     }
 
-    fn piece_of(&self, id: RequestId, largest: Bytes) -> Piece {
+    pub(super) fn piece_of(&self, id: RequestId, largest: Bytes) -> Piece {
         let planned = self.planned.as_ref().expect("it has a profile");
         let Entry { op, start, size, done, .. } = self.requests[&id];
         let start = Lba(start.0 + planned.sectors(done).0);

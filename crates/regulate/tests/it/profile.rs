@@ -6,37 +6,39 @@ mod world;
 
 use std::sync::Arc;
 
-use sakiyomi_drive::Drive;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
-use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_drive::spec::builtin;
 use sakiyomi_model::{
     Bytes, Completion, Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId,
 };
 use sakiyomi_regulate::{Arrivals, Owner, Profile, RateError, RegulatedDevice, Requested, Settings, measure};
-use world::{Figures, Mechanism, Outcome, Pattern, Process, Think, World, percent, profile_of};
+use world::{Figures, Mechanism, Outcome, Pattern, Process, Storage, Think, World, percent};
 
 const FAST: &str = "deskstar-p7k500";
 const SLOW: &str = "scorpio-wd1200bevs";
 
 struct Bench {
-    spec: DriveSpec,
+    storage: Storage,
     profile: Arc<Profile>,
 }
 
 impl Bench {
     fn new(drive: &str) -> Bench {
-        let spec = builtin(drive).unwrap().spec();
-        let profile = profile_of(&spec);
-        Bench { spec, profile }
+        Bench::of(Storage::Disk(Box::new(builtin(drive).unwrap().spec())))
+    }
+
+    fn of(storage: Storage) -> Bench {
+        let profile = storage.profile();
+        Bench { storage, profile }
     }
 
     fn run(&self, processes: &[Process], seed: u64, ios: u32) -> Option<Outcome> {
-        let (spec, profile, mechanism) = (&self.spec, &self.profile, Mechanism::Profile);
-        World { spec, profile, mechanism, processes, span: 1.0, seed, ios }.run()
+        let (storage, profile, mechanism) = (&self.storage, &self.profile, Mechanism::Profile);
+        World { storage, profile, mechanism, processes, span: 1.0, seed, ios }.run()
     }
 
-    fn device(&self) -> RegulatedDevice<Drive> {
-        let drive = Drive::new(&self.spec).unwrap();
+    fn device(&self) -> RegulatedDevice<Box<dyn Device + Send>> {
+        let drive = self.storage.device(1);
         RegulatedDevice::with_profile(drive, Settings::default(), Arc::clone(&self.profile), 0.0)
     }
 }
@@ -150,7 +152,7 @@ fn what_cannot_be_kept_is_refused_with_what_can() {
 }
 
 /// Runs four readers for a time; returns their I/Os.
-fn four_readers(device: &mut RegulatedDevice<Drive>, time: Nanos) -> u64 {
+fn four_readers(device: &mut RegulatedDevice<Box<dyn Device + Send>>, time: Nanos) -> u64 {
     let (mut now, mut ended, mut count) = (Nanos::ZERO, Vec::<Completion>::new(), 0u64);
     let read = |n: u64, now: Nanos| Request {
         id: RequestId(n),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Rate, Set, Target};
-use sakiyomi_mount::{Options, Policy, Regulate};
+use sakiyomi_mount::{Options, Regulate};
 use sakiyomi_reproduce::{LiveReaders, Metrics};
 
 use super::mounted::{EmulatedDrive, sparse_file};
@@ -22,7 +22,7 @@ const RESERVE_S: u32 = 60;
 
 /// The figures are those of the mount: of the reader's last I/Os.
 pub(super) fn measure(readers: &LiveReaders, scratch: &Scratch) -> Result<Metrics> {
-    let regulate = Some(Regulate { policy: Policy::Profile, service: None });
+    let regulate = Some(Regulate::default());
     let options = Options { regulate, ..Options::default() };
     let fill = |files: &Path| {
         (0..=readers.rivals).try_for_each(|number| sparse_file(&file(files, number), readers.file_bytes))
