@@ -54,8 +54,6 @@ pub struct Time {
 /// Quantiles of the time of a random read of 4 KiB, ascending.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BesideQuantiles {
-    /// Alone.
-    pub alone_ns: Vec<f64>,
     /// Beside 1, 2, 4, 8, … others (inner list) of 4 KiB, 64 KiB, 256 KiB and 1 MiB (outer list).
     pub others_ns: [Vec<Vec<f64>>; 4],
 }
@@ -78,7 +76,6 @@ impl DeviceProfile {
     pub fn new(profile: &Profile, error: f64, device: Device, measured_unix_s: u64) -> DeviceProfile {
         let times = |all: &[Moments]| all.iter().copied().map(Time::from).collect();
         let beside = profile.beside.as_ref().map(|beside| BesideQuantiles {
-            alone_ns: beside.alone.quantiles.clone(),
             others_ns: beside
                 .others
                 .each_ref()
@@ -116,7 +113,6 @@ impl DeviceProfile {
             batches: moments(&self.batches),
             behind: moments(&self.behind),
             beside: self.beside.as_ref().map(|beside| Beside {
-                alone: distribution(&beside.alone_ns),
                 others: beside.others_ns.each_ref().map(|all| all.iter().map(distribution).collect()),
             }),
         }
@@ -161,7 +157,7 @@ impl DeviceProfile {
         if !lists.iter().copied().flatten().all(is_valid) || self.reads[0].mean_ns < 1.0 {
             return Some("a time is impossible".to_owned());
         }
-        if self.batches.is_empty() || self.behind.is_empty() {
+        if self.batches.is_empty() {
             return Some("the times of several requests are missing".to_owned());
         }
         let depths = [self.batches.len(), self.behind.len()];
@@ -171,9 +167,8 @@ impl DeviceProfile {
         if !(0.0..=1.0).contains(&self.error_ratio) {
             return Some(format!("its error is {}", self.error_ratio));
         }
-        let quantiles = self.beside.iter().flat_map(|beside| {
-            beside.others_ns.iter().flatten().chain([&beside.alone_ns]).map(Vec::as_slice)
-        });
+        let quantiles =
+            self.beside.iter().flat_map(|beside| beside.others_ns.iter().flatten().map(Vec::as_slice));
         let is_distribution = |all: &[f64]| {
             (1..=QUANTILES).contains(&all.len()) && all.is_sorted() && all.iter().all(|&ns| is_time(ns))
         };
@@ -250,7 +245,7 @@ mod tests {
             |it| it.batches.clear(),
             |it| it.behind = vec![it.reads[0]; 7],
             |it| it.error_ratio = 3.0,
-            |it| it.beside.as_mut().unwrap().alone_ns = vec![2.0, 1.0],
+            |it| it.beside.as_mut().unwrap().others_ns[1][2] = vec![2.0, 1.0],
         ];
         for change in changes {
             let mut bad = good.clone();

@@ -31,6 +31,9 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
         ("iorate set . 20", ". is not a process ID; write: sakiyomi iorate set PID DIR PERCENT|--every TIME"),
         ("iorate set 1 . 0", "a rate of 0 is not possible; give 1 to 100, percent of the device"),
         ("iorate top . --interval 0s", "--interval 0: give a time"),
+        ("iorate calibrate missing", "missing: No such file or directory"),
+        ("iorate calibrate . --time 10ms", "--time 10ms: give at least 1s"),
+        ("iorate calibrate . --profile missing/file", "there is no directory missing; make it"),
     ] {
         let said = scratch.refused(words);
         assert!(said.contains(sentence) && said.lines().count() == 1, "{words}: {said}");
@@ -86,6 +89,11 @@ struct Regulated {
 
 impl Regulated {
     fn new(scratch: &Scratch) -> Regulated {
+        Regulated::on(scratch, "--drive fixed:latency=1ms")
+    }
+
+    /// Mounts with the words that name the device.
+    fn on(scratch: &Scratch, device: &str) -> Regulated {
         for name in ["files", "disk"] {
             fs::create_dir_all(scratch.0.join(name)).unwrap();
         }
@@ -93,7 +101,7 @@ impl Regulated {
         scratch.file("files/first", "x");
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_sakiyomi")]);
-        command.args(["mount", "files", "disk", "--drive", "fixed:latency=1ms", "--regulate"]);
+        command.args(["mount", "files", "disk", "--regulate"]).args(device.split_whitespace());
         command.current_dir(&scratch.0).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
@@ -447,4 +455,45 @@ fn the_terminal_is_as_it_was_when_the_view_ends() {
         assert!(after.contains("code=0") && !after.contains("\x1b["), "{after:?}");
         assert!(after.contains(" icanon ") && after.contains(" echo "), "{after:?}");
     }
+}
+
+/// Measures a file, if direct I/O reaches it or it lies in memory.
+fn calibrated(scratch: &Scratch, test: &str) -> Option<Value> {
+    scratch.file("content", vec![7; 64 << 20]);
+    let out = scratch.run("iorate calibrate content --time 1s --profile profile.json --json");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    if said.contains("has no direct I/O") {
+        skipped(test, "this file system has no direct I/O");
+        return None;
+    }
+    assert!(out.status.success(), "{said}");
+    Some(json(&String::from_utf8_lossy(&out.stdout)))
+}
+
+#[test]
+fn the_profile_of_a_device_is_measured_and_decides_which_rates_are_given() {
+    let test = "the_profile_of_a_device";
+    let scratch = Scratch::new(test);
+    let Some(found) = calibrated(&scratch, test) else { return };
+    assert_eq!(found["schema"], "sakiyomi.device-profile/1");
+    let mut slow = json(&fs::read_to_string(scratch.0.join("profile.json")).unwrap());
+    assert!(slow["reads"][0]["mean_ns"].as_f64().unwrap() > 0.0);
+    if !can_mount(test) {
+        return;
+    }
+    // What the file says counts, whatever the device does: reads of 50 ms, one after another.
+    let time = serde_json::json!({"mean_ns": 50e6, "deviation_ns": 1e6});
+    for key in ["reads", "writes"] {
+        slow[key] = Value::from(vec![time.clone(); 4]);
+    }
+    for key in ["batches", "behind"] {
+        slow[key] = Value::from(vec![time.clone()]);
+    }
+    slow["beside"] = Value::Null;
+    scratch.file("slow.json", slow.to_string());
+    let _regulated = Regulated::on(&scratch, "--profile slow.json");
+    let device = json(&scratch.ok("iorate list disk --json"))["result"]["device"].clone();
+    assert_eq!((&device["policy"], &device["service_ns"]), (&"profile".into(), &50_000_000.into()));
+    let refused = scratch.refused("iorate set 1 disk 90");
+    assert!(refused.contains("takes 50.000 ms itself"), "{refused}");
 }

@@ -97,6 +97,7 @@ const ELSEWHERE: &[&str] = &[
     "iorate list",
     "iorate run",
     "iorate top",
+    "iorate calibrate",
     "stream export",
     "query explain sort",
     "query explain join",

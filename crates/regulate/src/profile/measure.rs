@@ -110,9 +110,10 @@ impl<'a, D: Device> Bench<'a, D> {
             progress(0.15 + 0.1 * (index + 1) as f64);
         }
         let continuing = self.continuing(effort.runs);
-        let room = self.device.depth().min(effort.depth_max.saturating_add(1));
-        let depths = || PROFILE_DEPTHS.into_iter().filter(|depth| *depth < room);
+        let room = self.device.depth();
+        let depths = || PROFILE_DEPTHS.into_iter().filter(|&depth| depth <= effort.depth_max.min(room));
         let batches: Vec<Moments> = depths().map(|depth| self.batch(depth, effort.batches)).collect();
+        let depths = || depths().filter(|&depth| depth < room);
         let behind = depths().map(|depth| self.behind(depth, smallest, effort.batches)).collect();
         progress(0.7);
         let is_parallel = batches.get(2).is_some_and(|four| four.mean < PARALLEL_MAX_RATIO * batches[0].mean);
@@ -302,13 +303,12 @@ impl<'a, D: Device> Bench<'a, D> {
 
     /// Measures reads that arrive at any moment while the device always has others.
     fn beside(&mut self, depths: &[u32], count: u64, mut progress: impl FnMut(f64)) -> Beside {
-        let alone: Vec<Nanos> = (0..count).map(|_| self.read_anywhere()).collect();
         let mut others: [Vec<Distribution>; 4] = Default::default();
         for (index, &size) in PROFILE_SIZES.iter().enumerate() {
             others[index] = depths.iter().map(|&depth| self.beside_others(depth, size, count)).collect();
             progress((index + 1) as f64 / PROFILE_SIZES.len() as f64);
         }
-        Beside { alone: Distribution::of(&alone), others }
+        Beside { others }
     }
 
     fn beside_others(&mut self, depth: u32, size: Bytes, count: u64) -> Distribution {

@@ -366,7 +366,7 @@ fn times_beside(mean: f64) -> Beside {
     };
     let beside =
         |size: f64| PROFILE_DEPTHS.map(|depth| spread(1.0 + size * 0.05 * f64::from(depth))).to_vec();
-    Beside { alone: spread(1.0), others: [1.0, 2.0, 6.0, 20.0].map(beside) }
+    Beside { others: [1.0, 2.0, 6.0, 20.0].map(beside) }
 }
 
 #[test]
