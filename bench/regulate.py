@@ -40,7 +40,7 @@ CODE = 3 << 30 | MESSAGE << 16 | ord("s") << 8 | 1
 
 def ask(path, call):
     """The answer of a mount (crates/iorate/src/protocol.rs)."""
-    message = bytearray(json.dumps({"version": 1, "asker": os.getpid(), "call": call}).encode().ljust(MESSAGE, b"\0"))
+    message = bytearray(json.dumps({"version": 2, "asker": os.getpid(), "call": call}).encode().ljust(MESSAGE, b"\0"))
     file = os.open(path, os.O_RDONLY)
     try:
         fcntl.ioctl(file, CODE, message, True)
