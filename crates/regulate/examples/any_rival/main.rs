@@ -2,18 +2,21 @@
 //! the others get.
 //!
 //! `cargo run --release -p sakiyomi-regulate --example any_rival -- [PART…] [DRIVE…] [seeds=N] [rows]`; parts:
-//! `profiles`, `one`, `sequential`, `writers`, `several`, and `parallel`, on storage that serves several at once. Medians of N seeds, 3 by default. With `rows`, only admission by
+//! `profiles`, `one`, `sequential`, `writers`, `several`, `parallel`, on storage that serves several at once, and
+//! `clairvoyant`, which compares what the others get with a schedule that knows every service time. Medians of N seeds, 3 by default. With `rows`, only admission by
 //! the profile, as rows of JSON.
 
 #![allow(clippy::print_stdout)]
 
+mod clairvoyant;
 mod world;
 
 use std::sync::Arc;
 
+use clairvoyant::{Bound, Clairvoyant};
 use sakiyomi_drive::spec::builtin;
-use sakiyomi_model::Op;
-use sakiyomi_regulate::{Arrivals, Profile, Requested};
+use sakiyomi_model::{Nanos, Op};
+use sakiyomi_regulate::{Arrivals, Owner, Profile, Regulator, Requested, Settings};
 use world::{Figures, Mechanism, Outcome, Pattern, Process, Storage, Think, World, percent};
 
 const DRIVES: [&str; 5] =
@@ -163,6 +166,9 @@ fn main() {
                 }
             }
         }
+        if wanted.iter().any(|one| one == "clairvoyant") {
+            show_clairvoyant(&printer, name, &storage, &profile);
+        }
         if wants("sequential") {
             for (kind, pattern) in kinds {
                 for rate in [7, 12, 23, 37, 45] {
@@ -228,6 +234,53 @@ fn show_parallel(printer: &Printer, name: &str) {
                 processes[0] = Process::owner(percent(rate), Think::Random(ideal / 2));
                 let case = Case { storage: &storage, profile: &profile, processes, ios: 2000 };
                 printer.show([name, &rate.to_string(), &others.to_string(), kind], &case);
+            }
+        }
+    }
+}
+
+/// Prints what the others get, of what they get from a schedule that knows every service time.
+fn show_clairvoyant(printer: &Printer, name: &str, storage: &Storage, profile: &Arc<Profile>) {
+    let Storage::Disk(spec) = storage else { return };
+    for (kind, pattern) in [KINDS[0], KINDS[1], KINDS[2], KINDS[3]] {
+        for rate in [12, 23, 37] {
+            for thinks in [false, true] {
+                let ideal = percent(rate).rate.ideal(profile.service());
+                let (think, mean) =
+                    if thinks { (Think::Random(ideal / 2), ideal / 2) } else { (Think::None, Nanos(0)) };
+                let arrivals = if thinks { Arrivals::Any } else { Arrivals::BackToBack };
+                let mut processes = vec![Process::other(pattern); OTHERS + 1];
+                processes[0] = Process::owner(Requested { arrivals, ..percent(rate) }, think);
+                let case = Case { storage, profile, processes, ios: 1000 };
+                let Some((figures, ours, ..)) = printer.run(&case, Mechanism::Profile) else { continue };
+                let mut regulator = Regulator::with_profile(Settings::default(), Arc::clone(profile), 0.0);
+                let rate_of = Requested { arrivals, ..percent(rate) };
+                regulator.set_rate(Nanos(0), Owner(1), rate_of, &mut Vec::new()).expect("it was granted");
+                let piece = regulator.limits().expect("it has a profile").piece;
+                let bounds: Vec<Bound> = (1..=printer.seeds)
+                    .map(|seed| {
+                        Clairvoyant {
+                            spec,
+                            ideal,
+                            think: mean,
+                            piece,
+                            pattern,
+                            others: OTHERS,
+                            seed,
+                            ios: 1000,
+                        }
+                        .run()
+                    })
+                    .collect();
+                let most = median(bounds.iter().map(|bound| bound.others / (1 << 20) as f64).collect());
+                let late = median(bounds.iter().map(|bound| bound.late).collect());
+                let owner = if thinks { "any moment" } else { "back to back" };
+                println!(
+                    "{name:24} {rate:3} % {owner:12} {kind:6} accuracy {:.3} ours {ours:.2} MiB/s, knowing {most:.2} (late {:.1} %): {:.2}",
+                    figures.accuracy,
+                    late * 100.0,
+                    ours / most
+                );
             }
         }
     }
