@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use sakiyomi_io::buffer::{Account, class_size};
 use sakiyomi_model::{Extent, Lba, Op, Sectors};
 use sakiyomi_os::socket::{Wait, send};
-use sakiyomi_realtime::{BackingIo, Extents, Issuer, Perform, WHOLE};
+use sakiyomi_realtime::{BackingIo, Extents, Issuer, Perform, WHOLE_REQUEST};
 
 use crate::address::Stream;
 use crate::outbound::{Body, Outbound, Reply, may_wait};
@@ -203,7 +203,7 @@ impl Connection {
             if self.free_threads.fetch_sub(1, Ordering::Relaxed) == 1 {
                 self.start_thread();
             }
-            io.perform(WHOLE, false);
+            io.perform(WHOLE_REQUEST, false);
             self.free_threads.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -322,7 +322,7 @@ impl Connection {
         let is_nothing = request.length == 0 && request.command != Command::Flush;
         let Some(op) = op(request.command).filter(|_| !is_nothing) else {
             // Questions take no time of the device, nor do transfers of nothing.
-            let result = work.perform(WHOLE, false);
+            let result = work.perform(WHOLE_REQUEST, false);
             work.reply(result);
             return None;
         };

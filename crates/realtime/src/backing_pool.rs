@@ -17,7 +17,7 @@ const QUEUE_MAX: usize = 1024;
 pub type BackingPool = JobPool<BackingJob>;
 
 /// All of a request.
-pub const WHOLE: Range<u64> = 0..u64::MAX;
+pub const WHOLE_REQUEST: Range<u64> = 0..u64::MAX;
 
 /// The backing I/O of a request.
 pub trait Perform: Send + Sync {
@@ -56,7 +56,7 @@ impl Job for BackingJob {
     fn perform(self) {
         match self {
             BackingJob::Immediate(request) => {
-                request.perform(WHOLE, false);
+                request.perform(WHOLE_REQUEST, false);
             }
             BackingJob::Dispatched { request, part, durable, id, device } => {
                 device.on_performed(id, request.perform(part, durable));

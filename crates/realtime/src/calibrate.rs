@@ -20,7 +20,7 @@ const POLL_PERIOD: Nanos = Nanos(50_000);
 /// Bytes of a buffer: the largest request of a profile and its alignment.
 const BUFFER_BYTES: usize = PROFILE_SIZES[PROFILE_SIZES.len() - 1].0 as usize + 4096;
 
-/// What is measured.
+/// The volumes that are measured.
 #[derive(Debug)]
 pub struct Site {
     /// Read at random places: all of a disk, or a file with data.

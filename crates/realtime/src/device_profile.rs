@@ -8,7 +8,8 @@ use sakiyomi_model::{Bytes, Nanos, Sectors};
 use sakiyomi_probe::calibration::document::{self, Kind, LoadError};
 use sakiyomi_probe::target::Device;
 use sakiyomi_regulate::{
-    Beside, Distribution, Moments, Owner, PROFILE_DEPTHS, Percent, Policy, Profile, QUANTILES, Regulator,
+    Beside, DISTRIBUTION_QUANTILES, Distribution, Moments, Owner, PROFILE_DEPTHS, Percent, Policy, Profile,
+    Regulator,
 };
 use serde::{Deserialize, Serialize};
 
@@ -170,7 +171,9 @@ impl DeviceProfile {
         let quantiles =
             self.beside.iter().flat_map(|beside| beside.others_ns.iter().flatten().map(Vec::as_slice));
         let is_distribution = |all: &[f64]| {
-            (1..=QUANTILES).contains(&all.len()) && all.is_sorted() && all.iter().all(|&ns| is_time(ns))
+            (1..=DISTRIBUTION_QUANTILES).contains(&all.len())
+                && all.is_sorted()
+                && all.iter().all(|&ns| is_time(ns))
         };
         (!quantiles.into_iter().all(is_distribution)).then(|| "quantiles are impossible".to_owned())
     }

@@ -46,7 +46,9 @@ mod timeline;
 mod watch;
 
 pub use backing::BACKING_SECTOR;
-pub use backing_pool::{BACKING_THREADS, BackingJob, BackingPool, OnPerformed, Perform, WHOLE, start_pool};
+pub use backing_pool::{
+    BACKING_THREADS, BackingJob, BackingPool, OnPerformed, Perform, WHOLE_REQUEST, start_pool,
+};
 pub use calibrate::{CalibrateError, Site, calibrate};
 pub use device_profile::{
     DeviceProfile, PROFILE_SCHEMA, Time, profile_directory, profile_file_name, saved_profile,

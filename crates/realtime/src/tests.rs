@@ -1,32 +1,48 @@
 //! Rates on the device's thread, without files: jobs only report that they were performed.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use sakiyomi_drive::fixed::Fixed;
 use sakiyomi_model::{Bytes, Completion, Device, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
-use sakiyomi_regulate::{Rate, RegulatedDevice, Settings};
+use sakiyomi_regulate::{Percent, Rate, RegulatedDevice, Settings, measure};
 
-use super::{Access, Rates, RealtimeDevice, Timeline};
+use super::{Access, LiveDevice, Rates, RealtimeDevice, Timeline};
 use crate::backing::Backing;
 use crate::backing_pool::{self, Perform};
 
 const MS: Nanos = Nanos::MILLISECOND;
 
 fn live(depth: u32) -> RealtimeDevice {
+    let settings = Settings { depth, ..Settings::default() };
+    started(|files| RegulatedDevice::new(files, settings))
+}
+
+/// Files on a disk whose random reads take 2 ms, by its profile.
+fn live_by_profile() -> RealtimeDevice {
+    let profile = measure(&mut Fixed::new("latency=2ms,bandwidth=100MB,size=1GB".parse().unwrap(), 1));
+    started(|files| RegulatedDevice::with_profile(files, Settings::default(), Arc::new(profile), 0.0))
+}
+
+fn started(device: impl FnOnce(Box<dyn Device + Send>) -> LiveDevice) -> RealtimeDevice {
     let timeline = Timeline::new(1.0);
     let pool = Arc::new(backing_pool::start_pool(8).unwrap());
-    let settings = Settings { depth, ..Settings::default() };
     let device = |waker| {
         let files = Backing::new(Bytes(1 << 30), timeline.clone(), pool, waker);
         let jobs = files.jobs();
-        (RegulatedDevice::new(Box::new(files) as Box<dyn Device + Send>, settings), jobs)
+        (device(Box::new(files)), jobs)
     };
     RealtimeDevice::start_with(timeline.clone(), device).unwrap()
 }
 
 fn access(owner: u32) -> Access {
-    let extents = [Extent::new(Lba(0), Sectors(8))].into_iter().collect();
+    access_of(owner, Sectors(8))
+}
+
+fn access_of(owner: u32, sectors: Sectors) -> Access {
+    let extents = [Extent::new(Lba(0), sectors)].into_iter().collect();
     Access { stream: StreamId(owner), process: 0, op: Op::Read, fua: false, extents }
 }
 
@@ -34,7 +50,7 @@ fn access(owner: u32) -> Access {
 struct Job<F>(Mutex<Option<F>>);
 
 impl<F: FnOnce(bool) -> bool + Send> Perform for Job<F> {
-    fn perform(&self, _: std::ops::Range<u64>, durable: bool) -> bool {
+    fn perform(&self, _: Range<u64>, durable: bool) -> bool {
         let job = self.0.lock().unwrap().take().unwrap();
         job(durable)
     }
@@ -173,4 +189,51 @@ fn writes_are_forced_to_the_medium_where_their_being_taken_in_does_harm() {
     assert!(write());
     question(&live, |rates, now| rates.clear(now, 1));
     assert!(!write(), "no owner has a rate");
+}
+
+/// Records the parts that it is performed in, and fails at the part that begins there.
+struct Parts {
+    seen: Arc<Mutex<Vec<Range<u64>>>>,
+    fails_at: Option<u64>,
+}
+
+impl Perform for Parts {
+    fn perform(&self, part: Range<u64>, _: bool) -> bool {
+        self.seen.lock().unwrap().push(part.clone());
+        self.fails_at != Some(part.start)
+    }
+}
+
+/// Submits a read of a megabyte beside an owner with a rate; returns its outcome and its parts.
+fn parts_beside_an_owner(fails_at: Option<u64>) -> (Outcome, Vec<Range<u64>>) {
+    let live = live_by_profile();
+    question(&live, |rates, now| {
+        rates.set(now, 1, Rate::Percent(Percent::new(30).unwrap()), false).unwrap();
+    });
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (sender, receiver) = mpsc::channel();
+    let answer = move |ends: &[Completion]| sender.send(ends[0]).unwrap();
+    let job = Parts { seen: Arc::clone(&seen), fails_at };
+    let answer = Arc::new(Mutex::new(Some(answer)));
+    live.submit_job(access_of(2, Sectors(2048)), Arc::new(job), answer).unwrap();
+    let outcome = ended(&receiver).outcome;
+    drop(live);
+    let seen = seen.lock().unwrap().clone();
+    (outcome, seen)
+}
+
+#[test]
+fn a_large_request_is_performed_in_parts_beside_an_owner() {
+    let (outcome, parts) = parts_beside_an_owner(None);
+    assert_eq!(outcome, Outcome::Done);
+    assert!(parts.len() > 1 && parts[0].start == 0 && parts[parts.len() - 1].end == 1 << 20, "{parts:?}");
+    assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start), "{parts:?}");
+}
+
+#[test]
+fn a_request_ends_with_the_first_part_that_fails() {
+    let (_, parts) = parts_beside_an_owner(None);
+    let second = parts[1].start;
+    let (outcome, parts) = parts_beside_an_owner(Some(second));
+    assert_eq!((outcome, parts.len()), (Outcome::Error, 2), "{parts:?}");
 }

@@ -171,7 +171,7 @@ pub(crate) fn limits(profile: &Profile, error: f64, owners: &Owners) -> Option<L
 fn parallel_limits(beside: &Beside, ideals: &[f64], owners: f64) -> Option<Limits> {
     let most_with =
         |goal: &Goal| beside.most(|times| ideals.iter().all(|&ideal| reaches_by(times, ideal, goal)));
-    // What was granted to several must be kept when the others leave, too.
+    // Rates that were granted to several must be kept when the others leave, too.
     let of_one = most_with(&GOAL_OF_ONE)?;
     let most = if owners > 1.0 { most_with(&GOAL_OF_SEVERAL)? } else { of_one };
     // Each owner may have a request in the device beside that of another one.

@@ -30,8 +30,8 @@ mod settings;
 pub use device::{RegulatedDevice, Timing};
 pub use feasibility::{Arrivals, Limits};
 pub use profile::{
-    Beside, Distribution, Effort, Moments, PROFILE_DEPTHS, PROFILE_SIZES, Profile, QUANTILES, measure,
-    measure_within,
+    Beside, DISTRIBUTION_QUANTILES, Distribution, Effort, Moments, PROFILE_DEPTHS, PROFILE_SIZES, Profile,
+    measure, measure_within,
 };
 pub use rate::{Owner, Percent, PercentError, Rate};
 pub use regulator::{Action, ArrivingRequest, DeviceReport, RateError, Recent, Regulator, Report, Requested};

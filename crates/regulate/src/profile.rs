@@ -12,7 +12,7 @@ mod moments;
 use sakiyomi_model::{Bytes, Lba, Nanos, Op, Sectors};
 
 pub(crate) use beside::size_class;
-pub use beside::{Beside, Distribution, QUANTILES};
+pub use beside::{Beside, DISTRIBUTION_QUANTILES, Distribution};
 pub use measure::{Effort, measure, measure_within};
 pub use moments::Moments;
 

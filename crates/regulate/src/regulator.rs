@@ -12,6 +12,7 @@
 //!   arrive (T0) ──► queued ──► Issue (T2) ──► device_done (T3) ──► delayed ──► Answer
 //! ```
 
+mod admitted;
 mod burst;
 mod io_times;
 mod issue;

@@ -481,7 +481,7 @@ fn the_profile_of_a_device_is_measured_and_decides_which_rates_are_given() {
     if !can_mount(test) {
         return;
     }
-    // What the file says counts, whatever the device does: reads of 50 ms, one after another.
+    // The file counts, whatever the device does: reads of 50 ms, one after another.
     let time = serde_json::json!({"mean_ns": 50e6, "deviation_ns": 1e6});
     for key in ["reads", "writes"] {
         slow[key] = Value::from(vec![time.clone(); 4]);

@@ -438,7 +438,7 @@ fn a_mount_without_a_drive_behaves_as_a_directory() {
 #[test]
 fn a_mount_that_keeps_rates_behaves_as_a_directory() {
     let regulate = Some(Regulate::default());
-    exercise("rates", &Options { regulate, ..Options::default() }, 7, operations() / 2);
+    exercise("rates", &Options { regulate: regulate.clone(), ..Options::default() }, 7, operations() / 2);
     exercise("rates-drive", &Options { regulate, ..fast_drive() }, 8, operations() / 4);
 }
 

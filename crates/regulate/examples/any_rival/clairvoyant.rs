@@ -1,4 +1,4 @@
-//! What others get from a schedule that knows every service time: an upper bound for admission by the profile.
+//! A schedule that knows every service time, to compare with admission by the profile.
 //!
 //! It sees what the regulator sees: the requests that wait, the deadline of the owner's request, and when a reply that is
 //! held back will be sent; no request before it arrives. But whether a piece fits is found out by letting a copy of the
@@ -36,7 +36,7 @@ pub(crate) struct Clairvoyant<'a> {
     pub(crate) ios: u32,
 }
 
-/// What came out.
+/// Result of an experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bound {
     /// Bytes per second of the others.
@@ -61,8 +61,9 @@ struct Run<'a> {
     drive: Drive,
     now: Nanos,
     random: Pcg64,
-    /// What is left of the others' requests, in the order of their arrival, and the end of what was served last.
+    /// The rest of each of the others' requests, in the order of their arrival.
     waiting: VecDeque<Extent>,
+    /// End of the last piece that was served.
     head: Option<Lba>,
     owner: Owner,
     sectors: u64,

@@ -5,12 +5,12 @@ use sakiyomi_model::{Bytes, Nanos};
 use super::{PROFILE_DEPTHS, PROFILE_SIZES};
 
 /// Number of quantiles of a [`Distribution`].
-pub const QUANTILES: usize = 100;
+pub const DISTRIBUTION_QUANTILES: usize = 100;
 
 /// The distribution of a time, by quantiles: those of storage that serves several requests at once are far from normal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distribution {
-    /// Up to [`QUANTILES`] quantiles in ns, ascending: the middles of as many equal parts.
+    /// Up to [`DISTRIBUTION_QUANTILES`] quantiles in ns, ascending: the middles of as many equal parts.
     pub quantiles: Vec<f64>,
 }
 
@@ -20,11 +20,11 @@ impl Distribution {
     pub fn of(times: &[Nanos]) -> Distribution {
         let mut sorted: Vec<f64> = times.iter().map(|time| time.0 as f64).collect();
         sorted.sort_by(f64::total_cmp);
-        if sorted.len() <= QUANTILES {
+        if sorted.len() <= DISTRIBUTION_QUANTILES {
             return Distribution { quantiles: sorted };
         }
-        let middle = |part: usize| sorted[(2 * part + 1) * sorted.len() / (2 * QUANTILES)];
-        Distribution { quantiles: (0..QUANTILES).map(middle).collect() }
+        let middle = |part: usize| sorted[(2 * part + 1) * sorted.len() / (2 * DISTRIBUTION_QUANTILES)];
+        Distribution { quantiles: (0..DISTRIBUTION_QUANTILES).map(middle).collect() }
     }
 
     /// Returns the mean of a function of the time.
@@ -74,14 +74,14 @@ mod tests {
     use super::*;
 
     fn steady(ns: f64) -> Distribution {
-        Distribution { quantiles: vec![ns; QUANTILES] }
+        Distribution { quantiles: vec![ns; DISTRIBUTION_QUANTILES] }
     }
 
     #[test]
     fn quantiles_are_those_of_the_times() {
         let times: Vec<Nanos> = (0..1000).rev().map(Nanos).collect();
         let found = Distribution::of(&times);
-        assert_eq!(found.quantiles.len(), QUANTILES);
+        assert_eq!(found.quantiles.len(), DISTRIBUTION_QUANTILES);
         assert!((found.mean_of(|time| time) - 500.0).abs() < 1.0);
         assert_eq!(found.exceeded_with(0.01), 985.0);
         assert_eq!(found.exceeded_with(0.0), 995.0);

@@ -1,43 +1,15 @@
 //! Admission to a device that serves several requests at once, by its profile.
 
-use sakiyomi_model::Bytes;
-
 use super::Regulator;
+use super::admitted::Admitted;
 use super::planned::{Piece, Planned};
-use crate::profile::size_class;
 
 /// Standard deviations of service times that are kept free before the earliest arrival of an owner's next request.
 const SLACK_ARRIVAL_DEVIATIONS: f64 = 2.0;
 
-/// Requests of others in the device.
-#[derive(Clone, Debug, Default)]
-pub(super) struct InParallel {
-    /// Number by class of size.
-    counts: [u32; 4],
-}
-
-impl InParallel {
-    pub(super) fn issued(&mut self, piece: Bytes) {
-        self.counts[size_class(piece)] += 1;
-    }
-
-    pub(super) fn left(&mut self, piece: Bytes) {
-        self.counts[size_class(piece)] -= 1;
-    }
-
-    /// Returns whether there is room for `piece` if there may be `most` requests of each class of size alone.
-    fn has_room(&self, piece: Bytes, most: [u32; 4]) -> bool {
-        let mut counts = self.counts;
-        counts[size_class(piece)] += 1;
-        let parts = counts.iter().zip(most).filter(|(count, _)| **count > 0);
-        // No request of a class of which there may be none: 1/0 is more than all.
-        parts.map(|(&count, most)| f64::from(count) / f64::from(most)).sum::<f64>() <= 1.0
-    }
-}
-
 impl Regulator {
     /// Returns the next piece for the device: of an owner, or of others as far as there is room beside the owners.
-    pub(super) fn next_in_parallel(&self, planned: &Planned, parallel: &InParallel) -> Option<Piece> {
+    pub(super) fn next_in_parallel(&self, planned: &Planned, parallel: &Admitted) -> Option<Piece> {
         if let Some(piece) = self.next_of_owners() {
             return Some(piece);
         }
@@ -46,7 +18,7 @@ impl Regulator {
         pieces.into_iter().find(|piece| self.has_room_beside_owners(planned, parallel, piece))
     }
 
-    fn has_room_beside_owners(&self, planned: &Planned, parallel: &InParallel, piece: &Piece) -> bool {
+    fn has_room_beside_owners(&self, planned: &Planned, parallel: &Admitted, piece: &Piece) -> bool {
         let limits = planned.limits();
         if limits.parallel.is_none_or(|most| parallel.has_room(piece.size, most)) {
             return true;

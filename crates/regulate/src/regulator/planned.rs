@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use sakiyomi_model::{Bytes, Lba, Nanos, Op, RequestId, Sectors};
 
-use super::parallel::InParallel;
+use super::admitted::Admitted;
 use super::request::{Entry, State};
 use super::streams::Streams;
 use super::{Action, Regulator};
@@ -69,7 +69,7 @@ pub(super) struct Planned {
     /// Time beyond that of reads of 4 KiB that the requests in the device take for their sizes and operations.
     pub(super) beyond: Moments,
     /// Requests of others in the device by their sizes, if it serves several at once.
-    pub(super) parallel: Option<InParallel>,
+    pub(super) parallel: Option<Admitted>,
 }
 
 /// A part of a request that may be issued.
@@ -84,7 +84,7 @@ pub(super) struct Piece {
 impl Planned {
     pub(super) fn new(profile: Arc<Profile>, error: f64) -> Planned {
         let (granted, limits) = (BTreeMap::new(), Limits::NONE);
-        let parallel = profile.beside.is_some().then(InParallel::default);
+        let parallel = profile.beside.is_some().then(Admitted::default);
         Planned {
             profile,
             error,

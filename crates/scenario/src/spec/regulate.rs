@@ -151,11 +151,10 @@ impl RegulateSpec {
         }
     }
 
-    /// Returns the mechanism that determines the allowance, for the results. `is_serial`: whether the device serves
-    /// requests in turn.
-    pub(crate) fn decided_by(&self, is_serial: bool) -> AllowanceSource {
+    /// Returns the mechanism that determines the allowance, for the results.
+    pub(crate) fn decided_by(&self) -> AllowanceSource {
         match self.allowance() {
-            AllowanceChoice::Off if self.has_profile() && is_serial => AllowanceSource::Profile,
+            AllowanceChoice::Off if self.has_profile() => AllowanceSource::Profile,
             AllowanceChoice::Off => AllowanceSource::Deadlines,
             AllowanceChoice::Formula => AllowanceSource::Formula,
             AllowanceChoice::Corrected => AllowanceSource::Corrected,

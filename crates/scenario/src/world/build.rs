@@ -38,7 +38,6 @@ impl<'a> World<'a> {
     ) -> Result<World<'a>, RunError> {
         let storage = storage(scenario, drive, random)?;
         let regulate = regulate(scenario, setups);
-        let is_serial = is_serial(scenario, drive);
         let depth = storage.depth();
         if let Some(asked) = regulate.as_ref().and_then(|spec| spec.depth).filter(|&asked| asked > depth) {
             let problem =
@@ -76,10 +75,10 @@ impl<'a> World<'a> {
             fetchers: Vec::new(),
             done: Vec::new(),
             until: scenario.run.until,
-            measure: regulate.as_ref().map(|spec| Measure::new(&scenario.run, spec.decided_by(is_serial))),
+            measure: regulate.as_ref().map(|spec| Measure::new(&scenario.run, spec.decided_by())),
             timings: Vec::new(),
             device: match &regulate {
-                Some(spec) if spec.has_profile() && is_serial => {
+                Some(spec) if spec.has_profile() => {
                     let mut model = self::storage(scenario, drive, &mut Pcg64::seed_from_u64(PROFILE_SEED))?;
                     let profile = Arc::new(measure(&mut model));
                     RegulatedDevice::with_profile(storage, spec.settings(depth), profile, 0.0)
@@ -160,14 +159,6 @@ fn storage(
     let mut drive = Disk::new(&spec)?;
     drive.turn_spindle(Nanos(random.next_u64() % drive.revolution().0));
     Ok(Box::new(drive))
-}
-
-/// Returns whether the storage serves requests in turn, so that its profile says what can be kept.
-fn is_serial(scenario: &Scenario, drive: Option<&DriveSpec>) -> bool {
-    match &scenario.drive.fixed {
-        Some(text) => text.parse::<FixedSpec>().is_ok_and(|spec| spec.parallel == 1),
-        None => drive.is_some_and(|spec| spec.array.is_none()),
-    }
 }
 
 fn controller(prefetch: &PrefetchSpec, memory: Bytes) -> Option<Controller> {

@@ -32,7 +32,7 @@ const FILL_BYTES: usize = 1 << 20;
 /// Size of the part of that file that is overwritten.
 const WRITTEN_BYTES: u64 = 256 << 20;
 /// Steps of the progress.
-const STEPS: u64 = 100;
+const PROGRESS_STEPS: u64 = 100;
 
 /// Measure the service times of a device, so that its rates are constant.
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ impl Calibrate {
         ensure!(self.time >= Nanos::SECOND, "--time {}: give at least 1s", self.time);
         let path = self.destination(&device)?;
         let file = OutFile::create(&path)?;
-        let mut progress = Progress::new(Some(STEPS), common.quiet);
+        let mut progress = Progress::new(Some(PROGRESS_STEPS), common.quiet);
         let (site, what) = self.site(&mut progress)?;
         let measured_bytes = site.reads.size();
         ensure!(
@@ -73,7 +73,8 @@ impl Calibrate {
         );
         let time = Duration::from_nanos(self.time.0);
         let measured = calibrate(site, time, |done| {
-            progress.set((done * STEPS as f64) as u64, || "measuring".to_owned()).is_ok() && go_on().is_ok()
+            progress.set((done * PROGRESS_STEPS as f64) as u64, || "measuring".to_owned()).is_ok()
+                && go_on().is_ok()
         });
         let (profile, error) = match measured {
             Err(CalibrateError::Cancelled) => return Err(Interrupted.into()),
