@@ -10,6 +10,7 @@
 //! | all other requests | [`Control`] |
 //! | the messages | [`protocol`] |
 //! | how large rates may be, by user and control group | [`quotas`] |
+//! | the server's side, for a front end with a regulated device (feature `server`) | `server` |
 //!
 //! ```no_run
 //! use sakiyomi_iorate::protocol::{Rate, Set, Target};
@@ -28,6 +29,8 @@
 
 pub mod protocol;
 pub mod quotas;
+#[cfg(feature = "server")]
+pub mod server;
 
 mod control;
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use sakiyomi_iorate::server::RatedDevice;
 use sakiyomi_model::{Extent, Lba, Nanos, Op, Sectors};
 use sakiyomi_realtime::{BackingIo, Dispatcher, Extents, IoRequest, Issuer, RateQuery, Stopped, Watch};
 
@@ -61,11 +62,6 @@ impl Frontend {
     /// Returns whether requests go through a device: a drive, or the backing files behind a regulator.
     pub(crate) fn has_device(&self) -> bool {
         self.dispatcher.has_device()
-    }
-
-    /// Sends a query to the regulated device.
-    pub(crate) fn ask(&self, question: RateQuery) -> Result<(), Stopped> {
-        self.dispatcher.ask(question)
     }
 
     fn arrive(&self, issuer: Issuer, op: Op) -> IoRequest {
@@ -154,6 +150,12 @@ impl Frontend {
     /// Accounts for a request that was answered on the kernel's request thread, without a device.
     pub(crate) fn answered(&self, request: &IoRequest) {
         self.dispatcher.answered(request);
+    }
+}
+
+impl RatedDevice for Frontend {
+    fn ask(&self, query: RateQuery) -> Result<(), Stopped> {
+        self.dispatcher.ask(query)
     }
 }
 

@@ -44,12 +44,12 @@ use sakiyomi_os::rights::is_root;
 use crate::frontend::Frontend;
 use crate::layout::FileId;
 use crate::process;
-use crate::regulation::Regulation;
 use answers::ATTRIBUTE_TIMEOUT;
 use attributes::attributes;
 use direct::DirectFiles;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
+use sakiyomi_iorate::server::RateServer;
 use sakiyomi_realtime::Issuer;
 
 /// Options of the file system.
@@ -73,7 +73,7 @@ pub(crate) struct Files {
     listings: Handles<Listing>,
     frontend: Arc<Frontend>,
     /// `None` if rates cannot be set.
-    regulation: Option<Arc<Regulation>>,
+    regulation: Option<Arc<RateServer>>,
     /// Files opened with `O_DIRECT`, if rates are kept on the backing directory's own device.
     direct: Option<Arc<DirectFiles>>,
     options: FsOptions,
@@ -85,7 +85,7 @@ impl Files {
     pub(crate) fn new(
         root: OwnedFd,
         frontend: Arc<Frontend>,
-        regulation: Option<Arc<Regulation>>,
+        regulation: Option<Arc<RateServer>>,
         direct: Option<DirectFiles>,
         options: FsOptions,
     ) -> io::Result<Files> {

@@ -14,7 +14,6 @@
 //! |---|---|
 //! | where files lie on the drive (pure) | [`layout`] |
 //! | a device in real time | [`sakiyomi_realtime`] |
-//! | owners of I/O and their rates | `regulation` |
 //! | mounting and unmounting | [`mount()`], [`unmount`] |
 //! | whether this process can mount, and why not | [`can_mount`], [`try_mount`] |
 //!
@@ -42,7 +41,7 @@
 //!
 //! `RegulatedDevice` stands between the schedule and the device on that same thread; with `--regulate` it has a
 //! regulator, and requests carry their owner as their stream. If no drive is emulated, `sakiyomi_realtime::Backing` is
-//! the device: it passes a dispatched request to a thread, whose completion wakes the device's thread. The thread that serves the kernel's request finds the owner (`regulation/owners.rs`), and sends
+//! the device: it passes a dispatched request to a thread, whose completion wakes the device's thread. The thread that serves the kernel's request finds the owner (`sakiyomi_iorate::server`), and sends
 //! changes and queries of rates to the device's thread through the queue of requests, so that each takes effect at a
 //! definite instant.
 //!
@@ -64,7 +63,6 @@ mod frontend;
 mod fs;
 mod fuse_access;
 mod process;
-mod regulation;
 mod scan;
 mod session;
 mod shared_layout;
@@ -73,8 +71,8 @@ mod unmount;
 
 pub use error::Error;
 pub use fuse_access::can_mount;
-pub use regulation::RatesSeen;
 pub use sakiyomi_iorate::protocol::Bypass;
+pub use sakiyomi_iorate::server::RatesSeen;
 pub use sakiyomi_realtime::{EmulatedStorage, Past, Policy, Regulate, Totals};
 pub use session::{Finished, Mounted, Options, Snapshot, mount};
 pub use trial::try_mount;

@@ -26,9 +26,9 @@ use crate::fs::direct::{DirectFiles, Issued};
 use crate::fs::{Files, FsOptions};
 use crate::fuse_access::{can_mount, refusal};
 use crate::layout::{BLOCK_BYTES, Layout, LayoutError, Metadata, Placement};
-use crate::regulation::{BackingDisk, MaintenanceThread, RatesSeen, Regulation};
 use crate::unmount::unmount;
 use crate::{Error, check, scan};
+use sakiyomi_iorate::server::{BackingDisk, MaintenanceThread, RateServer, RatedDevice, RatesSeen};
 
 /// Threads that receive the kernel's requests.
 const REQUEST_THREADS: usize = 3;
@@ -207,7 +207,7 @@ fn start_regulation(
     how: &Regulate,
     options: &Options,
     beside: Option<BackingDisk>,
-) -> Result<Arc<Regulation>, Error> {
+) -> Result<Arc<RateServer>, Error> {
     if !is_of_our_namespace() {
         return Err(Error::Numbers);
     }
@@ -216,16 +216,16 @@ fn start_regulation(
         None => beside.as_ref().map_or("files".to_owned(), BackingDisk::disk),
     };
     let (policy, quotas) = (how.policy_on(options.behind.as_ref()), options.quotas.clone());
-    let frontend = Arc::clone(frontend);
-    let regulation = Regulation::new(frontend, name, policy, beside, descriptors(), (quotas, options.log));
-    regulation.map(Arc::new).map_err(no_threads)
+    let device: Arc<dyn RatedDevice> = Arc::clone(frontend) as _;
+    let server = RateServer::new(device, name, policy, beside, descriptors(), (quotas, options.log));
+    server.map(Arc::new).map_err(no_threads)
 }
 
 /// Prepares backing files that bypass the page cache, and the disk that holds them, if it is a disk.
 fn start_direct(root: &OwnedFd) -> Result<(Option<DirectFiles>, Option<BackingDisk>), Error> {
     let disk = rustix::fs::fstat(root).ok().and_then(|stat| Disk::of(stat.st_dev));
     let issued = Arc::new(Issued::new(disk.as_ref().and_then(Disk::request_max_bytes).unwrap_or(0)));
-    let beside = disk.map(|disk| BackingDisk::new(disk, Arc::clone(&issued)));
+    let beside = disk.map(|disk| BackingDisk::new(disk, Arc::clone(&issued) as _));
     let no_memory =
         |error| Error::System { what: "get memory to read into", source: io::Error::other(error) };
     Ok((Some(DirectFiles::new(BACKING_THREADS, root, issued).map_err(no_memory)?), beside))
@@ -281,7 +281,7 @@ fn start_session(
     root: OwnedFd,
     directory: &Path,
     frontend: &Arc<Frontend>,
-    (regulation, direct): (Option<Arc<Regulation>>, Option<DirectFiles>),
+    (regulation, direct): (Option<Arc<RateServer>>, Option<DirectFiles>),
     options: &Options,
 ) -> Result<BackgroundSession, Error> {
     let fs_options = FsOptions {
@@ -333,7 +333,7 @@ impl Mounted {
     #[must_use]
     pub fn seen(&self) -> Snapshot {
         let at = Nanos::from_secs_f64(self.begun.elapsed().as_secs_f64() * self.speed);
-        let rates = self.keeper.as_ref().and_then(|keeper| keeper.regulation().seen().ok());
+        let rates = self.keeper.as_ref().and_then(|keeper| keeper.server().seen().ok());
         Snapshot { at, busy: self.frontend.busy(), totals: self.frontend.watch().totals(), rates }
     }
 

@@ -18,6 +18,7 @@
 //! | which standard streams the program was started without | [`stdio`] |
 //! | the terminal's size, keys as they are typed | [`terminal`] |
 //! | character classes of the C library | [`ctype`] |
+//! | a value per thread, without contention for cache lines | [`per_thread`] |
 //! | how the C library's allocator keeps and returns memory | [`allocator`] |
 //!
 //! System calls about the bytes of files are in `sakiyomi-io`. Like that crate, this one holds mechanism, not policy.
@@ -32,6 +33,7 @@ pub mod ioctl_channel;
 pub mod loop_device;
 pub mod machine;
 pub mod mounts;
+pub mod per_thread;
 pub mod priority;
 pub mod process;
 pub mod rights;

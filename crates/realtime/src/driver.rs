@@ -11,8 +11,8 @@ use sakiyomi_model::{Completion, Device, Extent, Nanos, Op, Outcome, Request, Re
 use smallvec::SmallVec;
 
 use super::backing::{Job, Jobs, Waker};
-use super::rates::{LiveDevice, OwnerTable, Rates};
 use super::{Schedule, Timeline};
+use sakiyomi_iorate::server::{LiveDevice, OwnerTable, RateQuery, Rates, Stopped};
 
 /// Time before an event from which on the thread polls the clock instead of sleeping: about the time that it takes to
 /// wake a thread. The thread never spins for longer.
@@ -30,13 +30,6 @@ pub trait OnCompletion: Send + Sync {
     /// block.
     fn on_completion(&self, completions: &[Completion]);
 }
-
-/// A query or change of rates, executed on the device's thread at the instant of its submission. It must not block.
-pub type RateQuery = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
-
-/// The device's thread has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped;
 
 /// Requests to the device that are answered together.
 #[derive(Clone, Debug)]
@@ -351,7 +344,7 @@ impl Runner {
         // Completions until then are counted before the query is answered.
         self.end_all(done);
         if let Some(owners) = &mut self.owners {
-            question(&mut Rates { device: self.schedule.device_mut(), owners }, at);
+            question(&mut Rates::new(self.schedule.device_mut(), owners), at);
         }
     }
 

@@ -20,12 +20,11 @@
 //! | the device and the host's queue, without a clock (pure) | `schedule.rs` |
 //! | the device's thread | `driver.rs` |
 //! | the device's clock | `timeline.rs` |
-//! | owners of requests, their rates and statistics (pure) | `rates.rs` |
 //! | real files as a device that a regulator controls | `backing.rs`, `backing_pool.rs` |
 //! | the profile of a real device, measured and kept in a file | `calibrate.rs`, `device_profile.rs` |
 //! | storage to emulate | `emulated.rs` |
 //! | a request, its two sides, and where they go | `request.rs`, `in_flight.rs`, `dispatch.rs` |
-//! | counts, times, and the trace | `watch.rs`, `record.rs`, `per_thread.rs` |
+//! | counts, times, and the trace | `watch.rs`, `record.rs` |
 
 mod backing;
 mod backing_pool;
@@ -35,8 +34,6 @@ mod dispatch;
 mod driver;
 mod emulated;
 mod in_flight;
-mod per_thread;
-mod rates;
 mod record;
 mod request;
 mod schedule;
@@ -54,13 +51,12 @@ pub use device_profile::{
     DeviceProfile, PROFILE_SCHEMA, Time, profile_directory, profile_file_name, saved_profile,
 };
 pub use dispatch::Dispatcher;
-pub use driver::{Access, Extents, OnCompletion, RateQuery, RealtimeDevice, Stopped};
+pub use driver::{Access, Extents, OnCompletion, RealtimeDevice};
 pub use emulated::{EmulatedStorage, Regulate, serve_promptly, start_backing, start_emulated};
 pub use in_flight::{Accounting, BackingIo, InFlight};
-pub use per_thread::PerThread;
-pub use rates::{LiveDevice, OwnerStats, Past, Rates, RatesSnapshot};
 pub use record::{Recorder, Recording, StartError};
 pub use request::{IoRequest, Issuer};
+pub use sakiyomi_iorate::server::{LiveDevice, Past, RateQuery, Rates, Stopped};
 pub use sakiyomi_regulate::Policy;
 pub use schedule::Schedule;
 pub use timeline::Timeline;

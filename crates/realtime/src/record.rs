@@ -13,7 +13,7 @@ use std::time::Duration;
 use sakiyomi_model::{Bytes, Nanos, Op, StreamId};
 use sakiyomi_trace::{OutFormat, Record, TraceError, Writer};
 
-use crate::per_thread::PerThread;
+use sakiyomi_os::per_thread::PerThread;
 
 /// Capacity of a list; a thread whose list is full delays its reply.
 const LIST_MAX: usize = 1 << 15;

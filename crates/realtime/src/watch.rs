@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sakiyomi_drive::observe::Latency;
 use sakiyomi_model::{Bytes, Class, Completion, Extent, Lba, Nanos, Op, Sectors};
 
-use crate::per_thread::PerThread;
 use crate::record::{Part, Recorder};
 use crate::request::IoRequest;
+use sakiyomi_os::per_thread::PerThread;
 
 /// A completed request.
 #[derive(Clone, Copy, Debug)]

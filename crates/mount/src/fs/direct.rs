@@ -14,6 +14,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use sakiyomi_io::file::direct_alignment;
 use sakiyomi_io::{BufferPool, Memory};
+use sakiyomi_iorate::server::RequestCount;
 
 use super::nodes::Node;
 
@@ -35,7 +36,7 @@ pub(crate) struct DirectFiles {
 /// File systems that take `O_DIRECT` and have no device: tmpfs, ramfs (linux/magic.h).
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Counts of requests to the device, and how they were made.
+/// Upper bound of the number of requests to the device, and how they were made.
 #[derive(Debug, Default)]
 pub(crate) struct Issued {
     /// Size of the device's largest request in bytes; 0 if unknown.
@@ -52,15 +53,16 @@ pub(super) struct Direct {
     alignment: usize,
 }
 
+impl RequestCount for Issued {
+    fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
 impl Issued {
     /// Counts requests to a device whose largest request is `most` bytes.
     pub(crate) fn new(most: u64) -> Issued {
         Issued { most, ..Issued::default() }
-    }
-
-    /// Returns an upper bound of the requests to the device.
-    pub(crate) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
     }
 
     /// Returns whether some file is served through the page cache.

@@ -11,7 +11,7 @@ use rustix::fs::{Dir, DirEntry};
 
 use super::direct::Direct;
 use super::nodes::Node;
-use sakiyomi_realtime::PerThread;
+use sakiyomi_os::per_thread::PerThread;
 
 /// Open files or directories by handle.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ use super::backing_io::WriteHow;
 use super::content::errno;
 use super::nodes;
 use crate::layout::{BLOCK_BYTES, Part};
-use crate::regulation::{Caller, not_regulated, said};
+use sakiyomi_iorate::server::{Caller, not_regulated, said};
 use sakiyomi_realtime::Stopped;
 
 /// Maximum number of requests that the kernel sends without waiting for replies: more than any drive accepts.

@@ -8,7 +8,7 @@ use crate::table::{quoted, rows};
 use crate::{assert_none, root};
 
 /// Maximum crates on the longest path from the command to a crate without dependencies.
-const LEVELS_MAX: usize = 5;
+const LEVELS_MAX: usize = 6;
 
 /// Returns for each crate the project's crates that its library depends on.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {

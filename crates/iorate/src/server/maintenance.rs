@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::Regulation;
+use super::RateServer;
 
 /// Time between two samples of the backing disk.
 const DISK_POLL_PERIOD: Duration = Duration::from_secs(1);
@@ -16,8 +16,8 @@ const KILLED_POLL_PERIOD: Duration = Duration::from_millis(50);
 
 /// Handle of the thread, which ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct MaintenanceThread {
-    regulation: Arc<Regulation>,
+pub struct MaintenanceThread {
+    server: Arc<RateServer>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -26,8 +26,8 @@ impl MaintenanceThread {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(crate) fn start(regulation: Arc<Regulation>) -> io::Result<MaintenanceThread> {
-        let kept = Arc::clone(&regulation);
+    pub fn start(server: Arc<RateServer>) -> io::Result<MaintenanceThread> {
+        let kept = Arc::clone(&server);
         let keep = move || {
             let (mut next, channel) = (Instant::now(), mpsc::channel());
             while !kept.owners.has_stopped() {
@@ -43,17 +43,19 @@ impl MaintenanceThread {
             }
         };
         let thread = thread::Builder::new().name("rates".to_owned()).spawn(keep)?;
-        Ok(MaintenanceThread { regulation, thread: Some(thread) })
+        Ok(MaintenanceThread { server, thread: Some(thread) })
     }
 
-    pub(crate) fn regulation(&self) -> &Regulation {
-        &self.regulation
+    /// Returns the server.
+    #[must_use]
+    pub fn server(&self) -> &RateServer {
+        &self.server
     }
 }
 
 impl Drop for MaintenanceThread {
     fn drop(&mut self) {
-        self.regulation.owners.stop();
+        self.server.owners.stop();
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has already reported it.
             let _ = thread.join();

@@ -22,13 +22,20 @@ const MEAN_WINDOW_IOS: u64 = 128;
 /// State available to a query on the device's thread: the device and the statistics of its owners. Requests carry their
 /// owner as their stream; owner 0 is the kernel and unknown threads.
 pub struct Rates<'a> {
-    pub(super) device: &'a mut LiveDevice,
-    pub(super) owners: &'a mut OwnerTable,
+    device: &'a mut LiveDevice,
+    owners: &'a mut OwnerTable,
 }
+
+/// A query or change of rates, executed on the device's thread at the instant of its submission. It must not block.
+pub type RateQuery = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
+
+/// The device's thread has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
 
 /// Statistics of owners.
 #[derive(Debug)]
-pub(super) struct OwnerTable {
+pub struct OwnerTable {
     by_number: BTreeMap<u32, OwnerStats>,
     /// Number of owners at which idle ones are evicted.
     eviction_at: usize,
@@ -81,8 +88,17 @@ pub struct RatesSnapshot {
     pub more: bool,
 }
 
-impl Rates<'_> {
+impl<'a> Rates<'a> {
+    /// Makes the state of a device with a regulator.
+    #[must_use]
+    pub fn new(device: &'a mut LiveDevice, owners: &'a mut OwnerTable) -> Rates<'a> {
+        Rates { device, owners }
+    }
+
     /// Sets a rate; returns whether it is best effort, because it cannot be guaranteed.
+    ///
+    /// # Errors
+    /// If the rate cannot be kept; the reason, and the best that can.
     pub fn set(
         &mut self,
         now: Nanos,
@@ -167,7 +183,8 @@ impl Rates<'_> {
 
 impl OwnerTable {
     /// Makes the table for a device with this `regulator`.
-    pub(super) fn new(regulator: &Regulator) -> OwnerTable {
+    #[must_use]
+    pub fn new(regulator: &Regulator) -> OwnerTable {
         OwnerTable {
             by_number: BTreeMap::new(),
             eviction_at: UNRATED_OWNERS_MAX,
@@ -179,7 +196,7 @@ impl OwnerTable {
     }
 
     /// Counts the arrival of a request of a process.
-    pub(super) fn on_arrival(&mut self, request: &Request, process: u32, regulator: &Regulator) {
+    pub fn on_arrival(&mut self, request: &Request, process: u32, regulator: &Regulator) {
         let (owner, now) = (request.stream.0, request.arrival);
         if process != 0 {
             self.processes.insert(request.id, (process, now));
@@ -211,7 +228,7 @@ impl OwnerTable {
     }
 
     /// Counts a reply sent at `now`, which is later than planned if the thread was woken late on a busy machine.
-    pub(super) fn on_completion(&mut self, completion: &Completion, now: Nanos, device: &mut LiveDevice) {
+    pub fn on_completion(&mut self, completion: &Completion, now: Nanos, device: &mut LiveDevice) {
         let owner = completion.request.stream.0;
         self.processes.remove(&completion.request.id);
         let Some(stats) = self.by_number.get_mut(&owner) else { return };
@@ -226,7 +243,7 @@ impl OwnerTable {
     }
 
     /// Counts the regulated I/Os completed since the last call.
-    pub(super) fn count(&mut self, device: &mut LiveDevice) {
+    pub fn count(&mut self, device: &mut LiveDevice) {
         device.take_timings(&mut self.timings);
         for timing in self.timings.drain(..) {
             self.past.ios += 1;

@@ -1,18 +1,22 @@
-//! Rates of a mount: set, cleared and listed, subject to permissions.
+//! The server's side: rates of processes on a device, set, cleared and listed, subject to permissions and quotas.
+//!
+//! A front end, such as a file system, hands over the messages of its callers ([`RateServer::answer`]) and asks whose rate
+//! a request has ([`RateServer::owner_of`]).
 //!
 //! | file | content |
 //! |---|---|
-//! | `regulation.rs` | calls on a mount, and their replies |
-//! | `regulation/messages.rs` | messages in bytes (pure) |
-//! | `regulation/owners.rs` | the owner of a request |
-//! | `regulation/owners/table.rs` | known processes, their rates, trees and groups |
-//! | `regulation/rights.rs` | permission to set a rate |
-//! | `regulation/process_ref.rs` | a reference to a process |
-//! | `regulation/ended_owners.rs` | statistics of owners that have just ended |
-//! | `regulation/maintenance.rs` | the thread that waits for exits, and samples the backing disk |
-//! | `regulation/bypass.rs` | traffic that bypasses the mount (pure) |
+//! | `server.rs` | calls, and their replies |
+//! | `server/messages.rs` | messages in bytes (pure) |
+//! | `server/owners.rs` | the owner of a request |
+//! | `server/owners/table.rs` | known processes, their rates, trees and groups |
+//! | `server/rates.rs` | rates and statistics on the device's thread (pure) |
+//! | `server/rights.rs` | permission to set a rate |
+//! | `server/process_ref.rs` | a reference to a process |
+//! | `server/ended_owners.rs` | statistics of owners that have just ended |
+//! | `server/maintenance.rs` | the thread that waits for exits, and samples the backing disk |
+//! | `server/bypass.rs` | traffic that bypasses the device (pure) |
 //!
-//! `sakiyomi-regulate` decides on the device's thread when a request proceeds (`rates.rs` of `sakiyomi-realtime`).
+//! `sakiyomi-regulate` decides on the device's thread when a request proceeds.
 
 mod bypass;
 mod ended_owners;
@@ -20,26 +24,26 @@ mod maintenance;
 mod messages;
 mod owners;
 mod process_ref;
+mod rates;
 mod rights;
 
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use sakiyomi_iorate::protocol::{self, Bypass, Call, DeviceView, Owner, Refusal, Reply, Set, Target, View};
-use sakiyomi_iorate::quotas::Quotas;
 use sakiyomi_model::{Nanos, StreamId};
 use sakiyomi_os::block_device::Disk;
 use sakiyomi_os::process::is_killed;
-use sakiyomi_realtime::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
 use sakiyomi_regulate::{Arrivals, Percent, Policy, Rate, RateError, Report, Requested};
 
-use crate::frontend::Frontend;
-use crate::fs::direct::Issued;
+use crate::protocol::{self, Bypass, Call, DeviceView, Owner, Refusal, Reply, Set, Target, View};
+use crate::quotas::Quotas;
 use ended_owners::EndedOwners;
-pub(crate) use maintenance::MaintenanceThread;
-pub(crate) use messages::{not_regulated, said};
+pub use maintenance::MaintenanceThread;
+pub use messages::{not_regulated, said};
 use owners::{DescriptorLimits, Owners, ResolvedTarget};
+pub use rates::{LiveDevice, OwnerStats, OwnerTable, Past, RateQuery, Rates, RatesSnapshot, Stopped};
 use rights::{gone, may};
 
 /// Maximum number of owners in a reply; fewer if they do not fit.
@@ -58,12 +62,27 @@ const KILLED_ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
 /// Time for which a request waits before its process is looked at.
 const KILLED_MIN_WAIT: Nanos = Nanos(20_000_000);
 
-/// The rates of a mount.
+/// A regulated device, in whose thread rates are set.
+pub trait RatedDevice: fmt::Debug + Send + Sync {
+    /// Runs a query on the device's thread.
+    ///
+    /// # Errors
+    /// If the device has stopped; the query is then dropped.
+    fn ask(&self, query: RateQuery) -> Result<(), Stopped>;
+}
+
+/// Requests that a front end has made to the disk beneath it.
+pub trait RequestCount: fmt::Debug + Send + Sync {
+    /// Returns their number.
+    fn requests(&self) -> u64;
+}
+
+/// Sets, removes and shows the rates of processes on a device.
 #[derive(Debug)]
-pub(crate) struct Regulation {
+pub struct RateServer {
     limits: DescriptorLimits,
     owners: Owners,
-    frontend: Arc<Frontend>,
+    device: Arc<dyn RatedDevice>,
     name: String,
     policy: Policy,
     quotas: Quotas,
@@ -75,23 +94,26 @@ pub(crate) struct Regulation {
     beside: Option<Mutex<BackingDisk>>,
 }
 
-/// The backing disk, and the number of requests to it through the mount.
+/// The backing disk, and the number of requests to it through the front end.
 #[derive(Debug)]
-pub(crate) struct BackingDisk {
+pub struct BackingDisk {
     disk: Disk,
-    issued: Arc<Issued>,
+    issued: Arc<dyn RequestCount>,
     watch: bypass::Watch,
     since: Instant,
     seen: Option<Bypass>,
 }
 
 impl BackingDisk {
-    pub(crate) fn new(disk: Disk, issued: Arc<Issued>) -> BackingDisk {
+    /// Watches a disk, to which `issued` counts the requests of the front end.
+    #[must_use]
+    pub fn new(disk: Disk, issued: Arc<dyn RequestCount>) -> BackingDisk {
         BackingDisk { disk, issued, watch: bypass::Watch::default(), since: Instant::now(), seen: None }
     }
 
     /// Returns the name of the disk.
-    pub(crate) fn disk(&self) -> String {
+    #[must_use]
+    pub fn disk(&self) -> String {
         self.disk.name()
     }
 
@@ -105,41 +127,44 @@ impl BackingDisk {
     }
 }
 
-/// Statistics of the rates of a mount.
+/// Statistics of the rates of a device.
 #[derive(Clone, Debug)]
 pub struct RatesSeen {
     /// Owners with a rate.
     pub owners: usize,
-    /// Statistics since the mount.
+    /// Statistics since the start.
     pub past: Past,
-    /// I/O that bypasses the mount, while detected.
+    /// I/O that bypasses the device, while detected.
     pub bypass: Option<Bypass>,
 }
 
-/// The sender of a message to a mount.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller {
+pub struct Caller {
     /// Its thread ID according to the kernel.
-    pub(crate) thread: u32,
+    pub thread: u32,
     /// Its user ID.
-    pub(crate) user: u32,
+    pub user: u32,
 }
 
-impl Regulation {
-    /// Makes the regulation in a process with an open-files limit of `descriptors`.
-    pub(crate) fn new(
-        frontend: Arc<Frontend>,
+impl RateServer {
+    /// Makes the server in a process with an open-files limit of `descriptors`. `log` receives a line for each change.
+    ///
+    /// # Errors
+    /// If exits of processes cannot be waited for.
+    pub fn new(
+        device: Arc<dyn RatedDevice>,
         name: String,
         policy: Policy,
         beside: Option<BackingDisk>,
         descriptors: usize,
         (quotas, log): (Quotas, fn(&str)),
-    ) -> io::Result<Regulation> {
+    ) -> io::Result<RateServer> {
         let limits = DescriptorLimits::of(descriptors);
-        Ok(Regulation {
+        Ok(RateServer {
             limits,
             owners: Owners::new(limits)?,
-            frontend,
+            device,
             name,
             policy,
             quotas,
@@ -151,7 +176,8 @@ impl Regulation {
     }
 
     /// Returns the owner of a thread's requests.
-    pub(crate) fn owner_of(&self, thread: u32) -> StreamId {
+    #[must_use]
+    pub fn owner_of(&self, thread: u32) -> StreamId {
         StreamId(self.owners.of_thread(thread))
     }
 
@@ -159,7 +185,7 @@ impl Regulation {
     ///
     /// # Errors
     /// If the device has stopped.
-    pub(crate) fn answer(&self, caller: Caller, message: &[u8]) -> Result<Reply, Stopped> {
+    pub fn answer(&self, caller: Caller, message: &[u8]) -> Result<Reply, Stopped> {
         let process = self.owners.process_of(caller.thread).map(|process| process.pid());
         let call = match messages::understand(message, process) {
             Ok(call) => call,
@@ -256,7 +282,7 @@ impl Regulation {
     }
 
     /// Returns the state of the device and of the owners with numbers above `after`, as many as fit into one reply.
-    pub(crate) fn view(&self, after: u64, all: bool) -> Result<View, Stopped> {
+    fn view(&self, after: u64, all: bool) -> Result<View, Stopped> {
         let mut after = u32::try_from(after).unwrap_or(u32::MAX);
         let (seen, owners) = loop {
             let seen = self.ask(move |rates, now| rates.snapshot(now, after, all, OWNERS_PER_REPLY))?;
@@ -288,7 +314,10 @@ impl Regulation {
     }
 
     /// Returns statistics of all rates together.
-    pub(crate) fn seen(&self) -> Result<RatesSeen, Stopped> {
+    ///
+    /// # Errors
+    /// If the device has stopped.
+    pub fn seen(&self) -> Result<RatesSeen, Stopped> {
         let seen = self.ask(|rates, now| rates.snapshot(now, u32::MAX, false, 0))?;
         Ok(RatesSeen { owners: seen.device.regulated, past: seen.past, bypass: self.bypass() })
     }
@@ -311,7 +340,7 @@ impl Regulation {
         question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.frontend.ask(Box::new(move |rates, now| {
+        self.device.ask(Box::new(move |rates, now| {
             // The receiver exists: the caller waits for it.
             let _ = sender.send(question(rates, now));
         }))?;
@@ -337,7 +366,7 @@ impl Regulation {
     /// `fuser` passes on.
     fn cancel_killed(&self, channel: &(mpsc::Sender<Vec<u32>>, mpsc::Receiver<Vec<u32>>)) {
         let (sender, receiver) = (channel.0.clone(), &channel.1);
-        let asked = self.frontend.ask(Box::new(move |rates, now| {
+        let asked = self.device.ask(Box::new(move |rates, now| {
             // The receiver exists for as long as the thread that asks.
             let _ = sender.send(rates.waiting_processes(now.saturating_sub(KILLED_MIN_WAIT)));
         }));

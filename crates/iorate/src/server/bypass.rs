@@ -1,6 +1,6 @@
 //! I/O that bypasses a mount: requests to its disk that did not come through it. Pure.
 
-use sakiyomi_iorate::protocol::Bypass;
+use crate::protocol::Bypass;
 
 /// Foreign requests per second from which they are reported.
 const FOREIGN_RATE_MIN: f64 = 20.0;

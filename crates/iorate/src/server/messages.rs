@@ -1,8 +1,6 @@
 //! Encoding and decoding of messages and answers.
 
-use sakiyomi_iorate::protocol::{
-    Call, Message, Owner, PROTOCOL_VERSION, Refusal, Reply, View, decode, encode,
-};
+use crate::protocol::{Call, Message, Owner, PROTOCOL_VERSION, Refusal, Reply, View, decode, encode};
 use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::Deserialize;
 
@@ -27,7 +25,7 @@ pub(super) fn understand(message: &[u8], caller: Option<u32>) -> Result<Call, Re
 }
 
 /// Returns the answer of a mount without rates.
-pub(crate) fn not_regulated(message: &[u8]) -> Reply {
+pub fn not_regulated(message: &[u8]) -> Reply {
     Reply::Refused(match decode::<AnyVersion>(message) {
         Err(error) => Refusal::Malformed { what: error.to_string() },
         Ok(AnyVersion { version }) if version != PROTOCOL_VERSION => {
@@ -56,7 +54,7 @@ pub(super) fn fitting(mut view: View) -> View {
 }
 
 /// Encodes an answer.
-pub(crate) fn said(answer: &Reply) -> Box<[u8; MESSAGE_BYTES]> {
+pub fn said(answer: &Reply) -> Box<[u8; MESSAGE_BYTES]> {
     let too_long = || Reply::Refused(Refusal::Malformed { what: "the reply is too long".to_owned() });
     encode(answer).or_else(|| encode(&too_long())).expect("a short reply fits")
 }
@@ -64,8 +62,8 @@ pub(crate) fn said(answer: &Reply) -> Box<[u8; MESSAGE_BYTES]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{DeviceView, Rate, Set, Target};
     use proptest::prelude::*;
-    use sakiyomi_iorate::protocol::{DeviceView, Rate, Set, Target};
 
     const ASKER: u32 = 41;
 

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sakiyomi_iorate::protocol::{Owner, Refusal, Target, View};
+use crate::protocol::{Owner, Refusal, Target, View};
 
-use super::Regulation;
-use sakiyomi_realtime::Stopped;
+use super::RateServer;
+use super::rates::Stopped;
 
 /// Number of ended owners that are remembered.
 const ENDED_OWNERS_MAX: usize = 64;
@@ -34,7 +34,7 @@ impl EndedOwners {
     }
 }
 
-impl Regulation {
+impl RateServer {
     /// Returns the owner of a target that has a rate, or had one until its process ended.
     pub(super) fn find(&self, target: &Target) -> Result<Result<View, Refusal>, Stopped> {
         let rated = self.held(target).ok().and_then(|held| self.owners.rated(&held));

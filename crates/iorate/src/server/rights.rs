@@ -1,6 +1,6 @@
 //! Permission to set a rate.
 
-use sakiyomi_iorate::protocol::{Refusal, Target};
+use crate::protocol::{Refusal, Target};
 use sakiyomi_os::process::{self, Process, Status};
 
 use super::owners::{ResolvedTarget, is_within};

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use sakiyomi_iorate::protocol::Target;
+use crate::protocol::Target;
 use sakiyomi_os::process::ExitWatcher;
 
 use super::process_ref::{ProcessRef, Shared};
-use sakiyomi_realtime::PerThread;
+use sakiyomi_os::per_thread::PerThread;
 pub(super) use table::{DescriptorLimits, ResolvedTarget, is_within};
 use table::{RatedOwner, Table};
 
@@ -31,11 +31,11 @@ const LOOKUP_MAX_AGE: Duration = Duration::from_millis(100);
 const THREADS_MAX: usize = 4096;
 
 /// Owner of the kernel's own requests, and of those whose thread is unknown.
-pub(crate) const KERNEL_OWNER: u32 = 0;
+pub(super) const KERNEL_OWNER: u32 = 0;
 
 /// Finds the owners of threads.
 #[derive(Debug)]
-pub(crate) struct Owners {
+pub(super) struct Owners {
     table: Mutex<Table>,
     /// Changes with every change of an owner.
     generation: AtomicU64,

@@ -5,11 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sakiyomi_iorate::protocol::Target;
+use crate::protocol::Target;
 use sakiyomi_os::process::{self, ExitWatcher};
 
 use super::{LOOKUP_MAX_AGE, is_in_group};
-use crate::regulation::process_ref::{ProcessRef, Shared};
+use crate::server::process_ref::{ProcessRef, Shared};
 
 /// Maximum number of processes whose exit is awaited, even if more files may be open.
 const AWAITED_MAX: usize = 16_384;
@@ -42,9 +42,9 @@ pub(super) struct Table {
 
 /// Limits on the number of processes held open.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::regulation) struct DescriptorLimits {
+pub(in crate::server) struct DescriptorLimits {
     /// Processes whose exit is awaited, and groups with a rate.
-    pub(in crate::regulation) awaited: usize,
+    pub(in crate::server) awaited: usize,
     /// Other processes.
     others: usize,
 }
@@ -52,7 +52,7 @@ pub(in crate::regulation) struct DescriptorLimits {
 impl DescriptorLimits {
     /// Computes the limits for an open-files limit of `descriptors`, half of which are for files that the mount serves:
     /// a process takes a descriptor, and one more if its exit is awaited.
-    pub(in crate::regulation) fn of(descriptors: usize) -> DescriptorLimits {
+    pub(in crate::server) fn of(descriptors: usize) -> DescriptorLimits {
         DescriptorLimits {
             awaited: AWAITED_MAX.min(descriptors / 16 * 3),
             others: OTHER_PROCESSES_MAX.min(descriptors / 16),
@@ -62,10 +62,10 @@ impl DescriptorLimits {
 
 /// An owner that has a rate.
 #[derive(Clone, Debug)]
-pub(in crate::regulation) struct RatedOwner {
+pub(in crate::server) struct RatedOwner {
     pub(super) target: Target,
     /// The user that set the rate.
-    pub(in crate::regulation) by: u32,
+    pub(in crate::server) by: u32,
     /// The process, or the root of the tree; `None` for a group.
     pub(super) process: Option<Shared>,
     /// Number of known processes of a tree that have not ended.
@@ -74,7 +74,7 @@ pub(in crate::regulation) struct RatedOwner {
 
 /// The target of a rate, resolved.
 #[derive(Debug)]
-pub(in crate::regulation) enum ResolvedTarget {
+pub(in crate::server) enum ResolvedTarget {
     Process(Shared),
     Tree(Shared),
     Group(String),
@@ -82,7 +82,7 @@ pub(in crate::regulation) enum ResolvedTarget {
 
 impl ResolvedTarget {
     /// Returns whether it is, or is in, a control group or one below it.
-    pub(in crate::regulation) fn is_in_group(&self, group: &str) -> bool {
+    pub(in crate::server) fn is_in_group(&self, group: &str) -> bool {
         match self {
             ResolvedTarget::Process(process) | ResolvedTarget::Tree(process) => is_in_group(process, group),
             ResolvedTarget::Group(path) => is_within(path, group),
@@ -353,7 +353,7 @@ impl Table {
 }
 
 /// Returns whether a control group is `path`, or lies below it.
-pub(in crate::regulation) fn is_within(group: &str, path: &str) -> bool {
+pub(in crate::server) fn is_within(group: &str, path: &str) -> bool {
     let rest = group.strip_prefix(path.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
