@@ -63,10 +63,10 @@ const STOLEN_MAX: usize = 64;
 /// Tasks that a newly idle thread leaves a victim, until it would sleep: a thread that makes tasks is about to make
 /// more, and stealing each singly would cost both threads more than the tasks.
 const LEFT_TO_VICTIM: usize = 32;
-/// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them, because
-/// their memory moves from one core to the other and back. A thread that has stolen such tasks steals again only when
-/// it would otherwise sleep.
-pub(crate) const STOLEN_NS_MIN: u64 = 500;
+/// Tasks that take less than this, in nanoseconds, when they are stolen take less time when their maker runs them,
+/// because their memory moves from one core to the other and back. A thread that has stolen such tasks steals again
+/// only when it would otherwise sleep.
+pub(crate) const STOLEN_NS_MIN: u64 = 1000;
 
 pub(crate) struct Queues<T> {
     threads: Box<[Thread<T>]>,

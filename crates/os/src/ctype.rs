@@ -63,8 +63,14 @@ const UNICODE_CODES: usize = 0x11_0000;
 pub struct Characters {
     locale: Locale,
     encoding: Encoding,
-    pages: Box<[OnceLock<Box<[Class; PAGE_CODES]>>]>,
+    planes: Box<[OnceLock<Plane>]>,
 }
+
+/// Classes of 256 pages of characters, computed when a character of the page is first asked for.
+type Plane = Box<[OnceLock<Box<[Class; PAGE_CODES]>>]>;
+
+/// Pages of a plane.
+const PLANE_PAGES: usize = 256;
 
 impl Characters {
     /// Returns the characters of the locale that `LC_ALL`, `LC_CTYPE` or `LANG` selects, or of the C locale if that
@@ -91,7 +97,8 @@ impl Characters {
     fn of(locale: Locale) -> Characters {
         let encoding = locale.encoding();
         let points = if encoding == Encoding::Utf8 { UNICODE_CODES } else { PAGE_CODES };
-        Characters { locale, encoding, pages: (0..points / PAGE_CODES).map(|_| OnceLock::new()).collect() }
+        let planes = points.div_ceil(PLANE_PAGES * PAGE_CODES);
+        Characters { locale, encoding, planes: (0..planes).map(|_| OnceLock::new()).collect() }
     }
 
     /// Returns their encoding.
@@ -104,7 +111,12 @@ impl Characters {
     #[must_use]
     pub fn class(&self, code: u32) -> Class {
         let (page, index) = (code as usize / PAGE_CODES, code as usize % PAGE_CODES);
-        let Some(page_of) = self.pages.get(page) else { return Class::OTHER };
+        let Some(plane) = self.planes.get(page / PLANE_PAGES) else { return Class::OTHER };
+        if page > 0 && self.encoding != Encoding::Utf8 {
+            return Class::OTHER;
+        }
+        let pages = || (0..PLANE_PAGES).map(|_| OnceLock::new()).collect();
+        let page_of = &plane.get_or_init(pages)[page % PLANE_PAGES];
         let ask = || {
             let wide = self.encoding == Encoding::Utf8;
             let codes: [i32; PAGE_CODES] = std::array::from_fn(|index| (page * PAGE_CODES + index) as i32);

@@ -149,14 +149,19 @@ impl Searcher {
     fn next_end(&self, block: &[u8], from: usize) -> Option<usize> {
         let mut at = from;
         while at < block.len() {
-            let (found, is_certain) = self.candidate(&block[at..])?;
+            let (found, is_match) = self.candidate(&block[at..])?;
             let found = at + found;
             if found == block.len() && block[found - 1] == b'\n' {
                 // No line begins after the last newline.
                 return None;
             }
             let end = memchr(b'\n', &block[found..]).map_or(block.len(), |newline| found + newline + 1);
-            if is_certain || self.matches(&block[line_start(block, at, found)..end]) {
+            if is_match && self.words.is_none() {
+                return Some(end);
+            }
+            let line = &block[line_start(block, at, found)..end];
+            // In ASCII, the boundaries of the match are those of words.
+            if is_match && line.is_ascii() || self.matches(line) {
                 return Some(end);
             }
             at = end;
@@ -164,13 +169,13 @@ impl Searcher {
         None
     }
 
-    /// Returns an offset in the first line that may match, and whether it does: no line before it matches.
+    /// Returns an offset in the first line that may match, and whether `lines` matches there: no line before it does.
     fn candidate(&self, lines: &[u8]) -> Option<(usize, bool)> {
         if self.lines.line_terminator().is_none() {
             return Some((0, false));
         }
         Some(match infallible(self.lines.find_candidate_line(lines))? {
-            LineMatchKind::Confirmed(at) => (at, self.words.is_none()),
+            LineMatchKind::Confirmed(at) => (at, true),
             LineMatchKind::Candidate(at) => (at, false),
         })
     }

@@ -229,7 +229,9 @@ where
     }
 
     fn run_alone(&mut self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
-        alone(&mut self.work).run(|function| function(tasks))?;
+        let work = alone(&mut self.work);
+        work.run(|function| function(tasks))?;
+        drop(work.take());
         Ok(false)
     }
 

@@ -39,7 +39,7 @@ pub(super) trait Run<'env>: Send + Sync {
     /// Runs it; returns `true` if it is to be run again.
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause>;
 
-    /// Runs it as [`Run::run`] does, without locks: no other thread has a reference to it.
+    /// Runs it as [`Run::run`] does, without locks, and drops its output: there is no other reference to it.
     fn run_alone(&mut self, tasks: &Tasks<'env>) -> Result<bool, Cause>;
 
     fn core_alone(&mut self) -> &mut Core<'env>;
@@ -208,12 +208,15 @@ impl<'env> Tasks<'env> {
     fn execute(&self, mut task: Task<'env>) -> Option<Task<'env>> {
         // Loom does not know that this is ordered after what the last holder of another reference did.
         let is_alone = !cfg!(all(test, loom)) && Arc::strong_count(&task) == 1;
-        let alone = if is_alone { Arc::get_mut(&mut task) } else { None };
-        let end = match alone {
-            Some(task) => self.run_alone(task),
-            None => self.run(&*task),
-        };
-        let Some(End { after, is_watched }) = end else { return self.keep(task) };
+        if is_alone && let Some(alone) = Arc::get_mut(&mut task) {
+            let Some(End { after, .. }) = self.run_alone(alone) else { return self.keep(task) };
+            let next = self.release_all(after);
+            // It holds nothing any more that could panic.
+            drop(task);
+            self.count_ended(false);
+            return next;
+        }
+        let Some(End { after, is_watched }) = self.run(&*task) else { return self.keep(task) };
         let next = self.release_all(after);
         self.part_with(task);
         self.count_ended(is_watched);
