@@ -33,7 +33,7 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::args::HELP;
 use crate::child;
@@ -174,6 +174,30 @@ impl Command {
             Command::Serve(serve) => !serve.holds_signals(),
             _ => true,
         }
+    }
+}
+
+impl Cli {
+    /// Parses a command line of `wc` or `grep`, which are also run on many small files one by one, without the
+    /// definitions of the other commands: these take longer than to count a file. `None` for any other command line,
+    /// and for one that is not valid or wants help.
+    pub(crate) fn try_parse_text_command() -> Option<Cli> {
+        let name = std::env::args_os().nth(1)?;
+        let command = match name.to_str()? {
+            "wc" => wc::Wc::augment_args(clap::Command::new("wc")),
+            "grep" => grep::Grep::augment_args(clap::Command::new("grep")),
+            _ => return None,
+        };
+        let all = Common::augment_args(clap::Command::new("sakiyomi").subcommand(command));
+        let mut matches = all.try_get_matches().ok()?;
+        let common = Common::from_arg_matches_mut(&mut matches).ok()?;
+        let (_, mut own) = matches.remove_subcommand()?;
+        let command = if name == "wc" {
+            Command::Wc(wc::Wc::from_arg_matches_mut(&mut own).ok()?)
+        } else {
+            Command::Grep(grep::Grep::from_arg_matches_mut(&mut own).ok()?)
+        };
+        Some(Cli { command, common })
     }
 }
 

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     if let Some(answered) = completion::requested(Cli::command) {
         return exit_code(answered);
     }
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_text_command().map_or_else(Cli::try_parse, Ok) {
         Ok(cli) => cli,
         Err(error) => match external::exec(&Cli::command(), std::env::args_os().skip(1)) {
             Some(error) => return exit_code(Err(error)),

@@ -53,6 +53,11 @@ enum Reader {
 }
 
 impl ReadingArgs {
+    /// Returns whether no option says how to read.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.method.is_none() && !self.direct
+    }
+
     /// Opens a file with these options.
     pub(crate) fn read(&self, path: &Path) -> Result<BlockedRead> {
         self.read_all([path])
@@ -125,9 +130,19 @@ pub(crate) fn plainly(error: &io::Error) -> String {
     without_numbers(&error.to_string())
 }
 
+/// Returns whether a file was truncated while it was read.
+pub(crate) fn is_truncated(error: &Error) -> bool {
+    match error {
+        Error::Io(sakiyomi_io::Error::Shrunk { .. }) => true,
+        Error::Stream { source, .. } => source.kind() == io::ErrorKind::UnexpectedEof,
+        _ => false,
+    }
+}
+
 /// Describes the error of a file whose name precedes the message.
 pub(crate) fn describe(error: &Error) -> String {
     match error {
+        error if is_truncated(error) => "the file was truncated while it was read".to_owned(),
         Error::Open { source, .. } | Error::Stream { source, .. } => plainly(source),
         error => {
             let causes = std::iter::successors(error.source(), |&cause| cause.source());

@@ -11,17 +11,17 @@ use crate::sleep::Look;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 
 /// The clock; model checks have none.
-mod system {
+pub(crate) mod system {
     /// Returns nanoseconds since the first call.
     #[cfg(not(all(test, loom)))]
-    pub(super) fn now() -> u64 {
+    pub(crate) fn now() -> u64 {
         static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
         FIRST.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
     }
 
     /// Loom tries every order whatever the time.
     #[cfg(all(test, loom))]
-    pub(super) fn now() -> u64 {
+    pub(crate) fn now() -> u64 {
         0
     }
 }
@@ -63,10 +63,10 @@ const STOLEN_MAX: usize = 64;
 /// Tasks that a newly idle thread leaves a victim, until it would sleep: a thread that makes tasks is about to make
 /// more, and stealing each singly would cost both threads more than the tasks.
 const LEFT_TO_VICTIM: usize = 32;
-/// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them, because
-/// their memory moves from one core to the other and back. A thread that has stolen such tasks steals again only when
-/// it would otherwise sleep.
-const STOLEN_NS_MIN: u64 = 500;
+/// Tasks that take less than this, in nanoseconds, when they are stolen take less time when their maker runs them,
+/// because their memory moves from one core to the other and back. A thread that has stolen such tasks steals again
+/// only when it would otherwise sleep.
+pub(crate) const STOLEN_NS_MIN: u64 = 1000;
 
 pub(crate) struct Queues<T> {
     threads: Box<[Thread<T>]>,
@@ -106,11 +106,13 @@ pub(crate) struct Found<T> {
     /// Whether more tasks were stolen and moved to the thread's own queue: a thread that searched while they moved
     /// found them in neither queue, and must be woken.
     pub(crate) has_stolen_more: bool,
+    /// Whether it was stolen.
+    pub(crate) is_stolen: bool,
 }
 
 impl<T> Found<T> {
     fn alone(task: T) -> Found<T> {
-        Found { task, has_stolen_more: false }
+        Found { task, has_stolen_more: false, is_stolen: false }
     }
 }
 
@@ -257,7 +259,7 @@ impl<T> Queues<T> {
                 self.threads[me].stolen_at.store(system::now(), Ordering::Relaxed);
                 lock(&self.threads[me].own).extend(stolen);
             }
-            Some(Found { task: first, has_stolen_more: more > 0 })
+            Some(Found { task: first, has_stolen_more: more > 0, is_stolen: true })
         })
     }
 }

@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock};
-use system::{POLLS_BEFORE_SLEEP, pause};
+use system::{NAPS_BEFORE_SLEEP, POLLS_BEFORE_SLEEP, pause};
 
 /// Yielding the processor; in model checks threads do not yield.
 mod system {
@@ -26,6 +27,13 @@ mod system {
         (0..32 << look.min(3)).for_each(|_| std::hint::spin_loop());
         std::thread::yield_now();
     }
+
+    /// Naps without finding a task after which a thread sleeps.
+    #[cfg(not(all(test, loom)))]
+    pub(super) const NAPS_BEFORE_SLEEP: usize = 3;
+    /// A nap would be as a poll.
+    #[cfg(all(test, loom))]
+    pub(super) const NAPS_BEFORE_SLEEP: usize = 0;
 
     /// A yield would let loom schedule other threads until nothing is in progress.
     #[cfg(all(test, loom))]
@@ -106,8 +114,26 @@ impl Sleep {
 
     /// Searches for a task for an idle thread until one is found, sleeping in between; `None` when the executor is
     /// closed.
-    pub(crate) fn next_idle<R>(&self, thread: usize, look: impl FnMut(Look) -> Option<R>) -> Option<R> {
-        self.next(&self.seats[thread], None, IDLE_STATE, || self.closed.load(Ordering::Relaxed), look)
+    ///
+    /// Before it looks, the thread takes a few naps of this length, if it has one. It is not woken meanwhile.
+    pub(crate) fn next_idle<R>(
+        &self,
+        thread: usize,
+        nap: Option<Duration>,
+        mut look: impl FnMut(Look) -> Option<R>,
+    ) -> Option<R> {
+        let is_closed = || self.closed.load(Ordering::Relaxed);
+        for nap in nap.iter().cycle().take(NAPS_BEFORE_SLEEP) {
+            std::thread::sleep(*nap);
+            if is_closed() {
+                return None;
+            }
+            let found = look(Look::AtOnce);
+            if found.is_some() {
+                return found;
+            }
+        }
+        self.next(&self.seats[thread], None, IDLE_STATE, is_closed, look)
     }
 
     /// Searches for a task for the caller of a run until one is found or `enough` holds, sleeping in between. A change

@@ -1,9 +1,11 @@
 //! A file opened for buffered or direct I/O, with its size and alignment.
 
 pub(crate) mod destination;
+mod extent;
 mod room;
 pub(crate) mod unnamed;
 
+pub use extent::extent_at;
 pub use room::{file_size_max, free_bytes, is_tmpfs, lies_in_memory};
 pub use unnamed::create_unnamed;
 

@@ -16,7 +16,7 @@ use std::sync::{PoisonError, RwLock};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek, sendfile};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
-use crate::file::{create_unnamed, direct_alignment, file_size_max, lies_in_memory};
+use crate::file::{create_unnamed, direct_alignment, extent_at, file_size_max, lies_in_memory};
 use crate::{Access, Buffer, Error, IoFile};
 
 /// Largest alignment of direct I/O that is used; devices that are current do not require more.
@@ -305,18 +305,7 @@ impl Volume {
         if self.is_device {
             return Ok((self.size, true));
         }
-        match seek(&self.file, SeekFrom::Data(offset)) {
-            Ok(data) if data > offset => Ok((data.min(self.size), false)),
-            Ok(_) => {
-                // The data may be punched meanwhile.
-                let hole = seek(&self.file, SeekFrom::Hole(offset)).unwrap_or(self.size);
-                Ok((hole.clamp(offset + 1, self.size), true))
-            }
-            // No data follows.
-            Err(Errno::NXIO) => Ok((self.size, false)),
-            Err(Errno::INVAL) => Ok((self.size, true)),
-            Err(error) => Err(error.into()),
-        }
+        extent_at(&self.file, self.size, offset)
     }
 }
 

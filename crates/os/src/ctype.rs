@@ -5,7 +5,7 @@
 //! 256 code points, when a character of the page first occurs: ASCII text needs a single page.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::sync::OnceLock;
 
 /// The character encoding of a locale.
@@ -63,27 +63,42 @@ const UNICODE_CODES: usize = 0x11_0000;
 pub struct Characters {
     locale: Locale,
     encoding: Encoding,
-    pages: Box<[OnceLock<Box<[Class; PAGE_CODES]>>]>,
+    planes: Box<[OnceLock<Plane>]>,
 }
+
+/// Classes of 256 pages of characters, computed when a character of the page is first asked for.
+type Plane = Box<[OnceLock<Box<[Class; PAGE_CODES]>>]>;
+
+/// Pages of a plane.
+const PLANE_PAGES: usize = 256;
 
 impl Characters {
     /// Returns the characters of the locale that `LC_ALL`, `LC_CTYPE` or `LANG` selects, or of the C locale if that
     /// is unknown.
     #[must_use]
     pub fn from_environment() -> Characters {
-        Characters::of(Locale::new(c"").unwrap_or(Locale::PLAIN))
+        // A program's `setlocale(LC_ALL, "")` also fails if another category is missing; loading all of them takes a
+        // third of a millisecond.
+        let is_other = |name: &OsStr| {
+            name.as_encoded_bytes().starts_with(b"LC_") && name != "LC_ALL" && name != "LC_CTYPE"
+        };
+        let one_for_all = std::env::var_os("LC_ALL").is_some_and(|name| !name.is_empty());
+        let any_other = !one_for_all && std::env::vars_os().any(|(name, _)| is_other(&name));
+        let categories = if any_other { libc::LC_ALL_MASK } else { libc::LC_CTYPE_MASK };
+        Characters::of(Locale::new(c"", categories).unwrap_or(Locale::PLAIN))
     }
 
     /// Returns the characters of the locale `name`; `None` if it is unknown.
     #[must_use]
     pub fn named(name: &CStr) -> Option<Characters> {
-        Locale::new(name).map(Characters::of)
+        Locale::new(name, libc::LC_CTYPE_MASK).map(Characters::of)
     }
 
     fn of(locale: Locale) -> Characters {
         let encoding = locale.encoding();
         let points = if encoding == Encoding::Utf8 { UNICODE_CODES } else { PAGE_CODES };
-        Characters { locale, encoding, pages: (0..points / PAGE_CODES).map(|_| OnceLock::new()).collect() }
+        let planes = points.div_ceil(PLANE_PAGES * PAGE_CODES);
+        Characters { locale, encoding, planes: (0..planes).map(|_| OnceLock::new()).collect() }
     }
 
     /// Returns their encoding.
@@ -96,7 +111,12 @@ impl Characters {
     #[must_use]
     pub fn class(&self, code: u32) -> Class {
         let (page, index) = (code as usize / PAGE_CODES, code as usize % PAGE_CODES);
-        let Some(page_of) = self.pages.get(page) else { return Class::OTHER };
+        let Some(plane) = self.planes.get(page / PLANE_PAGES) else { return Class::OTHER };
+        if page > 0 && self.encoding != Encoding::Utf8 {
+            return Class::OTHER;
+        }
+        let pages = || (0..PLANE_PAGES).map(|_| OnceLock::new()).collect();
+        let page_of = &plane.get_or_init(pages)[page % PLANE_PAGES];
         let ask = || {
             let wide = self.encoding == Encoding::Utf8;
             let codes: [i32; PAGE_CODES] = std::array::from_fn(|index| (page * PAGE_CODES + index) as i32);
@@ -139,10 +159,9 @@ unsafe impl Sync for Locale {}
 impl Locale {
     const PLAIN: Locale = Locale(std::ptr::null_mut());
 
-    fn new(name: &CStr) -> Option<Locale> {
-        // All categories: a program's `setlocale(LC_ALL, "")` also fails if one of them is missing.
+    fn new(name: &CStr, categories: libc::c_int) -> Option<Locale> {
         // SAFETY: the name is a NUL-terminated string, and no base locale is passed.
-        let locale = unsafe { libc::newlocale(libc::LC_ALL_MASK, name.as_ptr(), std::ptr::null_mut()) };
+        let locale = unsafe { libc::newlocale(categories, name.as_ptr(), std::ptr::null_mut()) };
         (!locale.is_null()).then_some(Locale(locale))
     }
 

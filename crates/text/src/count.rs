@@ -10,6 +10,7 @@
 //! anything else (control characters, invalid bytes) does neither.
 
 mod columns;
+mod control;
 mod kernel;
 mod odd;
 mod plain;
@@ -57,6 +58,8 @@ pub struct Counter {
     characters: Arc<Characters>,
     wanted: Wanted,
     utf8: bool,
+    /// Whether every byte is a character, and those beyond ASCII are not printable.
+    is_ascii: bool,
     /// Whether a no-break space ends a word, as in GNU unless `POSIXLY_CORRECT` is set.
     no_break_ends: bool,
     /// The kind of each byte as a single-byte character.
@@ -102,8 +105,10 @@ impl Counter {
         let arch = pulp::Arch::new();
         let pages = vec![OnceLock::new(); if utf8 { 0x1_0000 / PAGE_CODES } else { 0 }];
         let bytes = [Kind::Nothing; PAGE_CODES];
-        let mut counter = Counter { characters, wanted, utf8, no_break_ends, bytes, pages, arch };
+        let is_ascii = false;
+        let mut counter = Counter { characters, wanted, utf8, is_ascii, no_break_ends, bytes, pages, arch };
         counter.bytes = std::array::from_fn(|byte| counter.kind(byte as u32));
+        counter.is_ascii = !utf8 && counter.bytes[0x80..].iter().all(|&kind| kind == Kind::Nothing);
         Some(counter)
     }
 
@@ -152,6 +157,13 @@ impl Counter {
             core: self.core(core),
             tail: Edge::new(tail),
         }
+    }
+
+    /// Counts a hole of a file: `bytes` NULs.
+    #[must_use]
+    pub fn count_hole(&self, bytes: u64) -> Part {
+        let core = Core { chars: bytes, ..Core::default() };
+        Part { bytes, open: bytes == 0, core, ..Part::default() }
     }
 
     /// Returns the number of bytes at the start that may be the rest of a character of the previous part.
@@ -211,14 +223,15 @@ impl Counter {
         core
     }
 
-    /// Counts plain pieces with vector instructions. Other pieces are divided into smaller ones, so that few of them
+    /// Counts pieces of NULs, and plain ones, with vector instructions. Other pieces are divided into smaller ones, so that few of them
     /// need a check of each odd character.
     fn in_pieces(&self, bytes: &[u8], core: &mut Core) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (piece, behind) = self.whole(rest, kernel::PIECE_MAX_BYTES);
             rest = behind;
-            if self.wanted.columns || !self.plain(piece, core) {
+            let is_counted = self.nuls(piece, core) || !self.wanted.columns && self.plain(piece, core);
+            if !is_counted {
                 self.in_small_pieces(piece, core);
             }
         }
@@ -229,7 +242,8 @@ impl Counter {
         while !rest.is_empty() {
             let (piece, behind) = self.whole(rest, odd::PIECE_MAX_BYTES);
             rest = behind;
-            if self.wanted.columns || !self.plain(piece, core) {
+            let is_counted = !self.wanted.columns && (self.plain(piece, core) || self.control(piece, core));
+            if !is_counted {
                 self.odd(piece, core);
             }
         }

@@ -17,6 +17,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use clap::{ArgAction, Args};
 use sakiyomi_exec::read;
+use sakiyomi_io::buffer::available_memory;
+use sakiyomi_model::Bytes;
+use sakiyomi_os::process::memory;
 use sakiyomi_text::search::{Meaning, Searcher};
 use serde_json::json;
 
@@ -91,6 +94,9 @@ struct LineSelection {
     /// Treat every file as text (the default)
     #[arg(short = 'a', long)]
     text: bool,
+    /// Length of a line above which a file is refused [default: 1GiB, less if a quarter of the available memory is less]
+    #[arg(long, value_name = "SIZE")]
+    max_line: Option<Bytes>,
 }
 
 /// Options of the output.
@@ -137,7 +143,8 @@ impl Grep {
             return Ok(ExitCode::from(1));
         }
         let named = (files.len() > 1 || self.shown.with_filename) && !self.shown.no_filename;
-        let search = Search { grep: self, common, searcher, named };
+        let line_max = self.which.line_max_bytes();
+        let search = Search { grep: self, common, searcher, named, line_max };
         let sum = self.search_all(&search, &files)?;
         if common.json && !common.quiet {
             let result = json!({ "files": sum.files });
@@ -213,7 +220,17 @@ fn patterns_in(file: &Path) -> Result<Vec<String>> {
     Ok(text.split_terminator('\n').map(str::to_owned).collect())
 }
 
+/// Default limit of the length of a line.
+const LINE_MAX_BYTES: u64 = 1 << 30;
+
 impl LineSelection {
+    /// Returns the limit of the length of a line in bytes. A line that is printed is twice in memory.
+    fn line_max_bytes(&self) -> u64 {
+        let left = memory::left_to(std::process::id()).map_or(u64::MAX, |left| left / 4);
+        let usual = || LINE_MAX_BYTES.min(left).min(available_memory() / 4);
+        self.max_line.map_or_else(usual, |line| line.0)
+    }
+
     fn meaning(&self) -> Meaning {
         Meaning {
             fixed: self.fixed_strings,

@@ -2,7 +2,10 @@
 //! those.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::gnu::{is_gnu, shell, told};
 use crate::scratch::{Scratch, json};
@@ -92,6 +95,94 @@ fn however_files_are_read_the_figures_are_the_same() {
 }
 
 #[test]
+fn holes_count_as_the_nuls_that_they_read_as() {
+    if !is_gnu("wc") {
+        return;
+    }
+    let scratch = Scratch::new("stand_in_holes");
+    let large = "text \u{e9}t\u{e9}\n".repeat(40_000);
+    let data: [&[(u64, &[u8])]; 5] = [
+        &[],
+        &[(0, b"one tw"), (3 << 20, b"o\n"), (9 << 20, b"three")],
+        &[(1 << 20, large.as_bytes()), (5 << 20, large.as_bytes())],
+        // A hole between the bytes of a character, and one that is too short to be skipped.
+        &[((2 << 20) - 1, b"\xc3"), (4 << 20, b"\xa9 \t"), ((4 << 20) + 100_000, b"a\x01b")],
+        &[((11 << 20) + 4000, b" \n word")],
+    ];
+    for (number, data) in data.iter().enumerate() {
+        let name = format!("sparse{number}");
+        let file = File::create(scratch.0.join(&name)).unwrap();
+        file.set_len(12 << 20).unwrap();
+        data.iter().for_each(|(at, bytes)| file.write_all_at(bytes, *at).unwrap());
+        for options in ["", "-lwmcL"] {
+            same(&scratch, "wc", "wc", &format!("{options} {name}"));
+        }
+        same(&scratch, "head -c 5 > head; wc", "wc", &format!("< {name}"));
+    }
+    same(&scratch, "wc -lwm", "wc -lwm", "sparse1 sparse2 sparse0 sparse1");
+}
+
+/// Truncates a file while a command reads it, until that has noticed it in one of some attempts; returns the output on
+/// stdout and stderr, and the exit code.
+fn while_truncated(
+    scratch: &Scratch,
+    text: &str,
+    arguments: &[&str],
+) -> Option<(String, String, Option<i32>)> {
+    let path = scratch.0.join("shrinks");
+    for _ in 0..20 {
+        fs::write(&path, text.repeat((32 << 20) / text.len())).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+        command.args(arguments).args(["--threads", "1", "--method", "pread:1", "--block", "4KiB", "shrinks"]);
+        command.current_dir(&scratch.0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let running = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        File::options().write(true).open(&path).unwrap().set_len(10 * text.len() as u64).unwrap();
+        let output = running.wait_with_output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if !output.stderr.is_empty() {
+            return Some((text(&output.stdout), text(&output.stderr), output.status.code()));
+        }
+    }
+    sakiyomi_testing::skipped("while_truncated", "the file was never truncated while it was read");
+    None
+}
+
+#[test]
+fn a_file_that_is_truncated_while_it_is_read_has_a_message_and_the_counts_of_the_rest() {
+    let scratch = Scratch::new("stand_in_truncated");
+    let message =
+        |tool: &str| format!("sakiyomi: {tool}: shrinks: the file was truncated while it was read\n");
+    if let Some((counts, told, code)) = while_truncated(&scratch, "a line of text\n", &["wc", "-lw"]) {
+        assert_eq!(counts.split_whitespace().collect::<Vec<_>>(), ["10", "40", "shrinks"]);
+        assert_eq!((told, code), (message("wc"), Some(1)));
+    }
+    if let Some(told) = while_truncated(&scratch, "a line of text\nx\n", &["grep", "-c", "line"]) {
+        assert_eq!(told, ("10\n".to_owned(), message("grep"), Some(2)));
+    }
+    if let Some((lines, told, code)) = while_truncated(&scratch, "a line of text\nx\n", &["grep", "line"]) {
+        assert!(lines.lines().count() > 0 && lines.lines().all(|line| line == "a line of text"));
+        assert_eq!((told, code), (message("grep"), Some(2)));
+    }
+}
+
+#[test]
+fn lines_are_searched_up_to_a_limit() {
+    let scratch = Scratch::new("stand_in_long_lines");
+    let long = "x".repeat(40 << 20);
+    scratch.file("long", format!("short\n{long}y\n{long}"));
+    assert_eq!(scratch.ok("grep -c y long"), "1\n");
+    assert_eq!(scratch.ok("grep -c -v y long"), "2\n");
+    assert_eq!(scratch.ok("grep -o xy long"), "xy\n");
+    let refused = scratch.run("grep -c y --max-line 39MiB long");
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8_lossy(&refused.stderr),
+        "sakiyomi: grep: long: a line is longer than 39MiB; allow more by --max-line\n"
+    );
+}
+
+#[test]
 fn totals_are_printed_when_they_are_asked_for() {
     let scratch = with_files("stand_in_total");
     assert_eq!(scratch.ok("wc -l --total=always small"), "3 small\n3 total\n");
@@ -131,7 +222,13 @@ fn what_is_no_pattern_is_told_in_a_sentence() {
         ["sakiyomi: grep: pattern `b(`, from character 2 on: unclosed group"]
     );
     assert_eq!(told("grep -c [b-a] small").len(), 1);
-    assert_eq!(told("grep a{999999} small").len(), 1);
+    assert_eq!(told("grep (a{9999}){9999} small").len(), 1);
+    assert_eq!(
+        told(r"grep a\nb small"),
+        [
+            r"sakiyomi: grep: a pattern has a newline (`\n`), which no line contains; give the parts as two patterns"
+        ]
+    );
     assert_eq!(told("grep --block 0 a small"), ["sakiyomi: grep: --block 0B: give 1 byte to 1 GiB"]);
 }
 

@@ -1,10 +1,13 @@
 //! The builder of a task: its name, lane and priority, predecessors, inputs and function.
 
 use std::error::Error;
+use std::sync::Arc;
 
-use super::edges::Few;
+use smallvec::SmallVec;
+
 use super::failure::{Cause, Name};
-use super::handle::{Handle, Inputs};
+use super::handle::{Awaited as _, Function, Handle, Inputs};
+use super::place::Place;
 use super::room::Room;
 use super::tasks::{Lane, Task, Tasks};
 use crate::queues::Priority;
@@ -25,12 +28,20 @@ pub struct Builder<'t, 'env> {
     name: Name,
     lane: Lane,
     priority: Priority,
-    before: Few<Task<'env>>,
+    before: SmallVec<[Task<'env>; 4]>,
 }
 
 impl<'t, 'env> Builder<'t, 'env> {
+    #[inline]
     pub(super) fn new(tasks: &'t Tasks<'env>, room: Option<&'t Room>, name: Name) -> Builder<'t, 'env> {
-        Builder { tasks, room, name, lane: Lane::Compute, priority: Priority::Normal, before: Few::new() }
+        Builder {
+            tasks,
+            room,
+            name,
+            lane: Lane::Compute,
+            priority: Priority::Normal,
+            before: SmallVec::new(),
+        }
     }
 
     /// Sets the threads that may run it.
@@ -48,7 +59,7 @@ impl<'t, 'env> Builder<'t, 'env> {
     /// Delays its start until these have ended: a [`Handle`], a [`SharedHandle`](super::SharedHandle), or several of
     /// them. Their outputs are not consumed.
     pub fn wait_for<I: Inputs<'env>>(mut self, others: &I) -> Builder<'t, 'env> {
-        others.tasks(&mut self.before);
+        others.each(&mut |task| self.before.push(task.of_any()));
         self
     }
 
@@ -66,8 +77,7 @@ impl<'t, 'env> Builder<'t, 'env> {
     /// assert_eq!(line??, "sakisakisaki");
     /// # Ok::<(), sakiyomi_exec::executor::Failure>(())
     /// ```
-    pub fn with<I: Inputs<'env>>(mut self, inputs: I) -> WithInputs<'t, 'env, I> {
-        inputs.tasks(&mut self.before);
+    pub fn with<I: Inputs<'env>>(self, inputs: I) -> WithInputs<'t, 'env, I> {
         WithInputs { builder: self, inputs }
     }
 
@@ -105,18 +115,48 @@ impl<'t, 'env> Builder<'t, 'env> {
         what: impl FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send + 'env,
     ) -> Handle<'env, T> {
         let Builder { tasks, room, name, lane, priority, before } = self;
-        let _place = room.and_then(|room| {
-            room.wait(tasks);
-            tasks.enter_as_caller()
-        });
+        let _place = enter(tasks, room);
         let handle = Handle::new(tasks.core(name, lane, priority, before.len()), what);
         let task = handle.of_any();
         tasks.count_made();
+        if before.is_empty() {
+            tasks.activate(task);
+            return handle;
+        }
         let ended = before.iter().filter(|before| !before.core().edges.then(&task)).count();
         // Counts also the task's own creation, which is complete here.
         tasks.release(task, 1 + ended as u32);
         handle
     }
+
+    /// Makes a task that gets `inputs`. They become its own after it is known to the tasks that give them, so that no
+    /// reference to these has to be copied.
+    fn make_with<I: Inputs<'env> + Send + 'env, T: Send + 'env>(
+        self,
+        inputs: I,
+        what: impl FnOnce(I::Given, &Tasks<'env>) -> Result<T, Cause> + Send + 'env,
+    ) -> Handle<'env, T> {
+        let Builder { tasks, room, name, lane, priority, before } = self;
+        let _place = enter(tasks, room);
+        let mut count = before.len();
+        inputs.each(&mut |_| count += 1);
+        let function = Function::empty(tasks.core(name, lane, priority, count));
+        let task: Task<'env> = Arc::clone(&function) as Task<'env>;
+        tasks.count_made();
+        let mut ended = before.iter().filter(|before| !before.core().edges.then(&task)).count();
+        inputs.each(&mut |input| ended += usize::from(!input.core().edges.then(&task)));
+        function.put(move |tasks: &Tasks<'env>| what(inputs.take(), tasks));
+        tasks.release(task, 1 + ended as u32);
+        function.handle()
+    }
+}
+
+/// Waits for room, and makes this thread the caller of the run, if a task is made by the caller.
+#[inline]
+fn enter<'env>(tasks: &Tasks<'env>, room: Option<&Room>) -> Option<Place> {
+    let room = room?;
+    room.wait(tasks);
+    tasks.enter_as_caller()
 }
 
 /// A task to be spawned, with its inputs.
@@ -132,8 +172,7 @@ impl<'env, I: Inputs<'env> + Send + 'env> WithInputs<'_, 'env, I> {
         self,
         what: impl FnOnce(I::Given, &Tasks<'env>) -> T + Send + 'env,
     ) -> Handle<'env, T> {
-        let inputs = self.inputs;
-        self.builder.spawn(move |tasks| what(inputs.take(), tasks))
+        self.builder.make_with(self.inputs, move |given, tasks| Ok(what(given, tasks)))
     }
 
     /// Spawns a task that may fail.
@@ -141,7 +180,6 @@ impl<'env, I: Inputs<'env> + Send + 'env> WithInputs<'_, 'env, I> {
         self,
         what: impl FnOnce(I::Given, &Tasks<'env>) -> Result<T, E> + Send + 'env,
     ) -> Handle<'env, T> {
-        let inputs = self.inputs;
-        self.builder.try_spawn(move |tasks| what(inputs.take(), tasks))
+        self.builder.make_with(self.inputs, move |given, tasks| what(given, tasks).map_err(Cause::failed))
     }
 }

@@ -9,10 +9,10 @@ use std::mem;
 use smallvec::SmallVec;
 
 use super::failure::Failure;
-use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, alone, lock};
 
-/// Most tasks have at most two predecessors or successors, which need no separate allocation.
-pub(super) type Few<T> = SmallVec<[T; 2]>;
+/// Most tasks have one successor, which needs no separate allocation.
+pub(super) type Few<T> = SmallVec<[T; 1]>;
 
 /// A reference to a node with edges.
 pub(super) trait Linked: Clone {
@@ -26,9 +26,17 @@ pub(super) struct Edges<T> {
     broken: AtomicBool,
     // The next two change under the lock of `state`.
     watched: AtomicBool,
-    ended: AtomicBool,
+    /// One of the `_STAGE` constants.
+    stage: AtomicU32,
     state: Mutex<State<T>>,
 }
+
+/// The task has not ended.
+const LIVE_STAGE: u32 = 0;
+/// The task has ended without a failure.
+const DONE_STAGE: u32 = 1;
+/// The task has failed, or was not run.
+const FAILED_STAGE: u32 = 2;
 
 struct State<T> {
     /// The successors.
@@ -43,14 +51,24 @@ pub(super) struct End<T> {
     pub(super) is_watched: bool,
 }
 
+impl<T: Linked> End<T> {
+    fn new(after: Few<T>, is_watched: bool, failure: Option<Box<Failure>>) -> End<T> {
+        if let Some(failure) = failure {
+            after.iter().for_each(|next| next.edges().break_with((*failure).clone()));
+        }
+        End { after, is_watched }
+    }
+}
+
 impl<T: Linked> Edges<T> {
     /// Makes the edges of a task under construction with `before` predecessors.
+    #[inline]
     pub(super) fn new(before: usize) -> Edges<T> {
         let no = || AtomicBool::new(false);
-        let (broken, watched, ended) = (no(), no(), no());
+        let (broken, watched, stage) = (no(), no(), AtomicU32::new(LIVE_STAGE));
         let missing = AtomicU32::new(1 + u32::try_from(before).expect("fewer than there is memory for"));
         let state = Mutex::new(State { after: Few::new(), failure: None });
-        Edges { missing, broken, watched, ended, state }
+        Edges { missing, broken, watched, stage, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -65,8 +83,11 @@ impl<T: Linked> Edges<T> {
     /// Adds `next`, which has counted this task among its predecessors, as a successor. Returns `false` if this task
     /// has already ended.
     pub(super) fn then(&self, next: &T) -> bool {
+        if self.stage.load(Ordering::Acquire) == DONE_STAGE {
+            return false;
+        }
         let mut state = self.state();
-        if !self.ended.load(Ordering::Relaxed) {
+        if self.stage.load(Ordering::Relaxed) == LIVE_STAGE {
             state.after.push(next.clone());
             return true;
         }
@@ -99,7 +120,7 @@ impl<T: Linked> Edges<T> {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.stage.load(Ordering::Acquire) != LIVE_STAGE
     }
 
     /// Returns the reason for which it failed, or is not to be run.
@@ -111,13 +132,17 @@ impl<T: Linked> Edges<T> {
         let failure = result.err().map(Box::new);
         let mut state = self.state();
         state.failure.clone_from(&failure);
-        self.ended.store(true, Ordering::Release);
+        let stage = if state.failure.is_none() { DONE_STAGE } else { FAILED_STAGE };
+        self.stage.store(stage, Ordering::Release);
         let after = mem::take(&mut state.after);
         let is_watched = self.watched.load(Ordering::Relaxed);
         drop(state);
-        if let Some(failure) = failure {
-            after.iter().for_each(|next| next.edges().break_with((*failure).clone()));
-        }
-        End { after, is_watched }
+        End::new(after, is_watched, failure)
+    }
+
+    /// Ends a task to which there is no other reference, so that nothing can ask for its end.
+    pub(super) fn end_alone(&mut self, result: Result<(), Failure>) -> End<T> {
+        let after = mem::take(&mut alone(&mut self.state).after);
+        End::new(after, false, result.err().map(Box::new))
     }
 }

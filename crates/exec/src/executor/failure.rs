@@ -64,14 +64,17 @@ impl Failure {
 
     /// Runs `what` and converts a panic into a failure of the task.
     pub(super) fn catch<R>(task: &Name, what: impl FnOnce() -> R) -> Result<R, Failure> {
-        catch_unwind(AssertUnwindSafe(what)).map_err(|panic| {
-            let failure = Failure::of_panic(task.clone(), &*panic);
-            if !panic.is::<String>() {
-                // Dropping the payload could panic again.
-                mem::forget(panic);
-            }
-            failure
-        })
+        catch_unwind(AssertUnwindSafe(what)).map_err(|panic| Failure::of_caught(task, panic))
+    }
+
+    /// Makes the failure of a task from the payload of its panic.
+    pub(super) fn of_caught(task: &Name, panic: Box<dyn Any + Send>) -> Failure {
+        let failure = Failure::of_panic(task.clone(), &*panic);
+        if !panic.is::<String>() {
+            // Dropping the payload could panic again.
+            mem::forget(panic);
+        }
+        failure
     }
 
     pub(super) fn cancelled() -> Failure {

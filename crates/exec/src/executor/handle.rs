@@ -3,10 +3,9 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::edges::Few;
 use super::failure::Cause;
 use super::tasks::{Core, Run, Task, Tasks};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, OnceArc, alone, lock};
 
 /// A task, and its output once it has ended.
 #[must_use = "the output of the task is not used; call `.forget()` if only its side effects matter"]
@@ -15,9 +14,11 @@ pub struct Handle<'env, T> {
 }
 
 /// A task whose output is the input of several others.
-pub struct SharedHandle<'env, T> {
+pub struct SharedHandle<'env, T>(Arc<Shared<'env, T>>);
+
+struct Shared<'env, T> {
     task: Arc<dyn Gives<'env, T> + 'env>,
-    output: Arc<Mutex<Option<Arc<T>>>>,
+    output: OnceArc<T>,
 }
 
 impl<'env, T> Handle<'env, T> {
@@ -27,11 +28,6 @@ impl<'env, T> Handle<'env, T> {
         T: Send + 'env,
     {
         Handle { task: Arc::new(Function { core, work: Mutex::new(Work::ToDo(function)) }) }
-    }
-
-    /// Returns the task without the type of its output.
-    pub(super) fn of_any(&self) -> Task<'env> {
-        Arc::clone(&self.task) as Task<'env>
     }
 
     /// Drops the handle; a failure of the task is still reported by the run.
@@ -54,13 +50,41 @@ impl<'env, T: Send + Sync + 'env> Handle<'env, T> {
     /// # Ok::<(), sakiyomi_exec::executor::Failure>(())
     /// ```
     pub fn share(self) -> SharedHandle<'env, T> {
-        SharedHandle { task: self.task, output: Arc::new(Mutex::new(None)) }
+        SharedHandle(Arc::new(Shared { task: self.task, output: OnceArc::new() }))
     }
 }
 
 impl<T> Clone for SharedHandle<'_, T> {
     fn clone(&self) -> Self {
-        SharedHandle { task: Arc::clone(&self.task), output: Arc::clone(&self.output) }
+        SharedHandle(Arc::clone(&self.0))
+    }
+}
+
+/// A task whose end is awaited.
+pub(super) trait Awaited<'env> {
+    fn core(&self) -> &Core<'env>;
+
+    /// Returns the task without the type of its output.
+    fn of_any(&self) -> Task<'env>;
+}
+
+impl<'env, T> Awaited<'env> for Handle<'env, T> {
+    fn core(&self) -> &Core<'env> {
+        self.task.core()
+    }
+
+    fn of_any(&self) -> Task<'env> {
+        Arc::clone(&self.task) as Task<'env>
+    }
+}
+
+impl<'env, T> Awaited<'env> for SharedHandle<'env, T> {
+    fn core(&self) -> &Core<'env> {
+        self.0.task.core()
+    }
+
+    fn of_any(&self) -> Task<'env> {
+        Arc::clone(&self.0.task) as Task<'env>
     }
 }
 
@@ -70,7 +94,7 @@ pub trait Inputs<'env> {
     type Given;
     #[doc(hidden)]
     #[expect(private_interfaces, reason = "nobody else implements it")]
-    fn tasks(&self, tasks: &mut Few<Task<'env>>);
+    fn each(&self, visit: &mut dyn FnMut(&dyn Awaited<'env>));
     #[doc(hidden)]
     fn take(self) -> Self::Given;
 }
@@ -79,8 +103,8 @@ impl<'env, T> Inputs<'env> for Handle<'env, T> {
     type Given = T;
 
     #[expect(private_interfaces, reason = "nobody else implements it")]
-    fn tasks(&self, tasks: &mut Few<Task<'env>>) {
-        tasks.push(self.of_any());
+    fn each(&self, visit: &mut dyn FnMut(&dyn Awaited<'env>)) {
+        visit(self);
     }
 
     fn take(self) -> T {
@@ -92,12 +116,12 @@ impl<'env, T> Inputs<'env> for SharedHandle<'env, T> {
     type Given = Arc<T>;
 
     #[expect(private_interfaces, reason = "nobody else implements it")]
-    fn tasks(&self, tasks: &mut Few<Task<'env>>) {
-        tasks.push(Arc::clone(&self.task) as Task<'env>);
+    fn each(&self, visit: &mut dyn FnMut(&dyn Awaited<'env>)) {
+        visit(self);
     }
 
     fn take(self) -> Arc<T> {
-        Arc::clone(lock(&self.output).get_or_insert_with(|| Arc::new(self.task.take())))
+        self.0.output.get_or_make(|| self.0.task.take())
     }
 }
 
@@ -105,8 +129,8 @@ impl<'env, I: Inputs<'env>> Inputs<'env> for Vec<I> {
     type Given = Vec<I::Given>;
 
     #[expect(private_interfaces, reason = "nobody else implements it")]
-    fn tasks(&self, tasks: &mut Few<Task<'env>>) {
-        self.iter().for_each(|input| input.tasks(tasks));
+    fn each(&self, visit: &mut dyn FnMut(&dyn Awaited<'env>)) {
+        self.iter().for_each(|input| input.each(visit));
     }
 
     fn take(self) -> Vec<I::Given> {
@@ -120,8 +144,8 @@ macro_rules! inputs_in_tuples {
             type Given = ($($input::Given,)+);
 
             #[expect(private_interfaces, reason = "nobody else implements it")]
-            fn tasks(&self, tasks: &mut Few<Task<'env>>) {
-                $(self.$index.tasks(tasks);)+
+            fn each(&self, visit: &mut dyn FnMut(&dyn Awaited<'env>)) {
+                $(self.$index.each(visit);)+
             }
 
             fn take(self) -> Self::Given {
@@ -145,21 +169,46 @@ trait Gives<'env, T>: Run<'env> {
 }
 
 /// A function, and later its output.
-struct Function<'env, F, T> {
+pub(super) struct Function<'env, F, T> {
     core: Core<'env>,
     work: Mutex<Work<F, T>>,
 }
 
 enum Work<F, T> {
     ToDo(F),
-    /// The function is running or was discarded, or the output was taken.
+    /// The function is not there yet, is running or was discarded, or the output was taken.
     Nothing,
     Done(T),
+}
+
+impl<'env, F, T> Function<'env, F, T>
+where
+    F: FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send + 'env,
+    T: Send + 'env,
+{
+    /// Makes a task whose function is [put](Function::put) later, but before the task may start.
+    pub(super) fn empty(core: Core<'env>) -> Arc<Function<'env, F, T>> {
+        Arc::new(Function { core, work: Mutex::new(Work::Nothing) })
+    }
+
+    pub(super) fn put(&self, function: F) {
+        *lock(&self.work) = Work::ToDo(function);
+    }
+
+    pub(super) fn handle(self: Arc<Self>) -> Handle<'env, T> {
+        Handle { task: self }
+    }
 }
 
 impl<F, T> Work<F, T> {
     fn take(&mut self) -> Work<F, T> {
         mem::replace(self, Work::Nothing)
+    }
+
+    fn run(&mut self, run: impl FnOnce(F) -> Result<T, Cause>) -> Result<(), Cause> {
+        let Work::ToDo(function) = self.take() else { panic!("a task is run once") };
+        *self = Work::Done(run(function)?);
+        Ok(())
     }
 }
 
@@ -175,9 +224,19 @@ where
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
         // The lock is uncontended: outputs are taken only after the task has ended.
         let mut work = lock(&self.work);
-        let Work::ToDo(function) = work.take() else { panic!("a task is run once") };
-        *work = Work::Done(function(tasks)?);
+        work.run(|function| function(tasks))?;
         Ok(false)
+    }
+
+    fn run_alone(&mut self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
+        let work = alone(&mut self.work);
+        work.run(|function| function(tasks))?;
+        drop(work.take());
+        Ok(false)
+    }
+
+    fn core_alone(&mut self) -> &mut Core<'env> {
+        &mut self.core
     }
 
     fn discard(&self) {

@@ -4,6 +4,8 @@ use crate::sync::{AtomicUsize, Ordering, fence};
 
 /// Value of `awaited` while no thread waits: it is never exceeded.
 const NOTHING_AWAITED: usize = usize::MAX;
+/// The number of the caller's thread.
+const CALLER_THREAD: usize = 0;
 
 pub(super) struct Live {
     /// One entry per thread of the run; the last one for all other threads.
@@ -25,28 +27,40 @@ impl Live {
         Live { counts: (0..=threads).map(counts).collect(), awaited: AtomicUsize::new(NOTHING_AWAITED) }
     }
 
+    #[inline]
     pub(super) fn count_made(&self, thread: Option<usize>) {
-        self.count(thread, |counts| &counts.made);
+        if let Some(thread) = thread {
+            // This thread is the only writer of its counts.
+            let count = &self.counts[thread].made;
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+        } else {
+            self.of_others().made.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Counts the end of a task; returns whether the caller must be woken.
+    #[inline]
     pub(super) fn count_ended(&self, thread: Option<usize>) -> bool {
-        self.count(thread, |counts| &counts.ended);
-        // Either the caller, after its own fence, sees the new count, or this thread sees the awaited number.
+        if thread == Some(CALLER_THREAD) {
+            // It does not sleep, and will count.
+            let ended = &self.counts[CALLER_THREAD].ended;
+            ended.store(ended.load(Ordering::Relaxed) + 1, Ordering::Release);
+            return false;
+        }
+        let counts = thread.map_or_else(|| self.of_others(), |thread| &self.counts[thread]);
+        // Sequentially consistent: either the caller, after its own fence, sees the new count, or this thread sees the
+        // awaited number. One such addition takes less time than a store and a fence.
+        counts.ended.fetch_add(1, Ordering::SeqCst);
+        // Loom knows the consistency of fences only.
+        #[cfg(all(test, loom))]
         fence(Ordering::SeqCst);
-        let awaited = self.awaited.load(Ordering::Relaxed);
+        let awaited = self.awaited.load(Ordering::SeqCst);
         awaited != NOTHING_AWAITED && self.number() <= awaited
     }
 
-    /// Increments a count of this thread of the run, or of all threads outside it.
-    fn count(&self, thread: Option<usize>, which: impl Fn(&Counts) -> &AtomicUsize) {
-        if let Some(thread) = thread {
-            // This thread is the only writer of its counts.
-            let count = which(&self.counts[thread]);
-            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
-        } else {
-            which(&self.counts[self.counts.len() - 1]).fetch_add(1, Ordering::Release);
-        }
+    /// Returns the counts of all threads outside the run.
+    fn of_others(&self) -> &Counts {
+        &self.counts[self.counts.len() - 1]
     }
 
     /// Returns an upper bound of the number of live tasks: ended ones are counted first, and each was made before.

@@ -27,11 +27,13 @@ thread_local! {
 pub(super) struct Place((usize, usize));
 
 impl Place {
+    #[inline]
     pub(super) fn enter(run: usize, thread: usize) -> Place {
         Place(PLACE.with(|place| place.replace((run, thread))))
     }
 
     /// Returns the number of the current thread in this run; `None` for any other thread.
+    #[inline]
     pub(super) fn within(run: usize) -> Option<usize> {
         let (now, thread) = PLACE.with(Cell::get);
         (now == run).then_some(thread)

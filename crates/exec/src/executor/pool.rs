@@ -9,9 +9,11 @@ mod model;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::place::Home;
-use crate::queues::{Found, Server};
+use crate::queues::system::now;
+use crate::queues::{Found, STOLEN_NS_MIN, Server};
 use crate::sleep::{Look, Seat, Sleep};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock};
 
@@ -52,6 +54,12 @@ pub(super) struct Pool<R> {
 
 /// Tasks that a thread runs before it considers other runs, if there are any.
 const TURN_TASKS: usize = 16;
+
+/// Length of the first nap of a thread that has stolen tasks too short for that. Looking again at once would slow down
+/// the thread that makes them; and so would waking this thread, which takes as long as several short tasks.
+const NAP_MIN: Duration = Duration::from_micros(50);
+/// Length of a nap after several, each twice as long as the one before. Longer tasks that follow wait as long.
+const NAP_MAX: Duration = Duration::from_micros(800);
 
 static POOLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
 
@@ -150,13 +158,17 @@ impl<R: Served> Pool<R> {
     pub(super) fn serve(&self, server: Server, index: usize) {
         let _home = Home::enter(self.id, server, index);
         let mut known = Known::new();
-        while let Some((run, found)) = self.sleep.next_idle(index - 1, |look| known.find(self, server, look))
+        let mut nap = None;
+        while let Some((run, found)) =
+            self.sleep.next_idle(index - 1, nap, |look| known.find(self, server, look))
         {
-            let mut done = 0;
+            let (mut done, is_stolen, begun) = (0, found.is_stolen, now());
             self.serve_run(&run, server, index, found, || {
                 done += 1;
                 done >= TURN_TASKS && self.active.load(Ordering::Relaxed) > 1
             });
+            let is_short = is_stolen && now() - begun < done as u64 * STOLEN_NS_MIN;
+            nap = is_short.then(|| nap.map_or(NAP_MIN, |nap| (2 * nap).min(NAP_MAX)));
         }
     }
 

@@ -16,14 +16,20 @@ impl Room {
     }
 
     /// Waits for room; called before a task is made.
+    #[inline]
     pub(super) fn wait(&self, tasks: &Tasks<'_>) {
         if self.known.get() == 0 {
-            if tasks.live() >= self.live_max {
-                // Half of them, so that the next task does not wait again at once.
-                tasks.work_until_live(self.live_max / 2);
-            }
-            self.known.set(self.live_max.saturating_sub(tasks.live()).max(1));
+            self.count_again(tasks);
         }
         self.known.set(self.known.get() - 1);
+    }
+
+    #[cold]
+    fn count_again(&self, tasks: &Tasks<'_>) {
+        if tasks.live() >= self.live_max {
+            // Half of them, so that the next task does not wait again at once.
+            tasks.work_until_live(self.live_max / 2);
+        }
+        self.known.set(self.live_max.saturating_sub(tasks.live()).max(1));
     }
 }

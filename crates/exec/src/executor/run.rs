@@ -4,12 +4,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::builder::Builder;
-use super::edges::{Few, Linked};
 use super::failure::{Failure, Name};
 use super::handle::Inputs;
 use super::pool::Pool;
 use super::room::Room;
-use super::tasks::{Task, Tasks};
+use super::tasks::{Core, Tasks};
 
 /// A run for its caller, which may wait, and whose number of live tasks is bounded. Has all methods of [`Tasks`].
 pub struct Caller<'env> {
@@ -31,6 +30,7 @@ impl<'env> Caller<'env> {
     }
 
     /// Starts the description of a task. If too many tasks are live, spawning it runs others first.
+    #[inline]
     pub fn task(&self, name: impl Into<Name>) -> Builder<'_, 'env> {
         Builder::new(&self.tasks, Some(&self.room), name.into())
     }
@@ -53,14 +53,17 @@ impl<'env> Caller<'env> {
     /// # Ok::<(), sakiyomi_exec::executor::Failure>(())
     /// ```
     pub fn wait<I: Inputs<'env>>(&self, inputs: I) -> Result<I::Given, Failure> {
-        let mut before = Few::new();
-        inputs.tasks(&mut before);
-        before.iter().try_for_each(|task| self.wait_for_end(task))?;
-        Ok(inputs.take())
+        let mut ended = Ok(());
+        inputs.each(&mut |task| {
+            if ended.is_ok() {
+                ended = self.wait_for_end(task.core());
+            }
+        });
+        ended.map(|()| inputs.take())
     }
 
-    fn wait_for_end(&self, task: &Task<'env>) -> Result<(), Failure> {
-        let edges = task.edges();
+    fn wait_for_end(&self, core: &Core<'env>) -> Result<(), Failure> {
+        let edges = &core.edges;
         edges.watch();
         if !edges.has_ended() {
             self.tasks.work_until(|| edges.has_ended());

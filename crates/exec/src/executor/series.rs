@@ -4,10 +4,10 @@ use std::error::Error;
 use std::sync::Arc;
 
 use super::failure::{Cause, Name};
-use super::handle::Handle;
+use super::handle::{Awaited as _, Handle};
 use super::tasks::{Core, Lane, Run, Task, Tasks};
 use crate::queues::Priority;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, alone, lock};
 
 impl<'env> Tasks<'env> {
     /// Makes a task for each item, at most `at_a_time` of which are live; each one that ends makes the next. The
@@ -124,15 +124,32 @@ where
 
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
         // The lock is uncontended: only one thread at a time runs the task.
-        let mut turn = lock(&self.turn);
-        let (item, series) = turn.take().expect("an item for each time");
-        (series.what)(item, tasks).map_err(Cause::failed)?;
-        *turn = series.next(tasks).map(|item| (item, series));
-        Ok(turn.is_some())
+        one(&mut lock(&self.turn), tasks)
+    }
+
+    fn run_alone(&mut self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
+        one(alone(&mut self.turn), tasks)
+    }
+
+    fn core_alone(&mut self) -> &mut Core<'env> {
+        &mut self.core
     }
 
     fn discard(&self) {
         let turn = lock(&self.turn).take();
         drop(turn);
     }
+}
+
+/// Runs a task of a series with the next item; returns whether there is another one.
+fn one<'env, I, T, F, E>(turn: &mut Turn<'env, I, T, F>, tasks: &Tasks<'env>) -> Result<bool, Cause>
+where
+    T: Iterator<Item = I>,
+    F: Fn(I, &Tasks<'env>) -> Result<(), E>,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    let (item, series) = turn.take().expect("an item for each time");
+    (series.what)(item, tasks).map_err(Cause::failed)?;
+    *turn = series.next(tasks).map(|item| (item, series));
+    Ok(turn.is_some())
 }

@@ -1,8 +1,10 @@
 //! A run: active tasks in their queues, their execution, and the consequences of their end.
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::thread;
 
 use super::edges::{Edges, End, Few, Linked};
 use super::failure::{Cause, Failure, Name};
@@ -36,6 +38,11 @@ pub(super) trait Run<'env>: Send + Sync {
 
     /// Runs it; returns `true` if it is to be run again.
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause>;
+
+    /// Runs it as [`Run::run`] does, without locks, and drops its output: there is no other reference to it.
+    fn run_alone(&mut self, tasks: &Tasks<'env>) -> Result<bool, Cause>;
+
+    fn core_alone(&mut self) -> &mut Core<'env>;
 
     /// Drops its function and everything borrowed by that.
     fn discard(&self);
@@ -160,6 +167,7 @@ impl<'env> Tasks<'env> {
     }
 
     /// Returns the number of the current thread in this run; `None` for any other thread.
+    #[inline]
     fn thread(&self) -> Option<usize> {
         Place::within(self.id)
     }
@@ -197,23 +205,64 @@ impl<'env> Tasks<'env> {
     }
 
     /// Runs a task; returns a task that has thereby become active, if this thread may run it next.
-    fn execute(&self, task: Task<'env>) -> Option<Task<'env>> {
-        let core = task.core();
-        let result = match self.reason_to_spare(core) {
-            // Values that its function borrows and owns must be dropped nevertheless.
-            Some(failure) => self.noted(Failure::catch(&core.name, || task.discard())).and(Err(failure)),
-            None => match Failure::catch(&core.name, || task.run(self)) {
-                Ok(Ok(true)) => return self.keep(task),
-                Ok(Ok(false)) => Ok(()),
-                Ok(Err(cause)) => self.noted(Err(Failure::new(core.name.clone(), cause))),
-                Err(panicked) => self.noted(Err(panicked)),
-            },
-        };
-        let End { after, is_watched } = core.edges.end(result);
+    fn execute(&self, mut task: Task<'env>) -> Option<Task<'env>> {
+        // Loom does not know that this is ordered after what the last holder of another reference did.
+        let is_alone = !cfg!(all(test, loom)) && Arc::strong_count(&task) == 1;
+        if is_alone && let Some(alone) = Arc::get_mut(&mut task) {
+            let Some(End { after, .. }) = self.run_alone(alone) else { return self.keep(task) };
+            let next = self.release_all(after);
+            // It holds nothing any more that could panic.
+            drop(task);
+            self.count_ended(false);
+            return next;
+        }
+        let Some(End { after, is_watched }) = self.run(&*task) else { return self.keep(task) };
         let next = self.release_all(after);
         self.part_with(task);
         self.count_ended(is_watched);
         next
+    }
+
+    /// Runs a task; `None` if it is to be run again.
+    fn run(&self, task: &(dyn Run<'env> + 'env)) -> Option<End<Task<'env>>> {
+        let core = task.core();
+        let result = match self.reason_to_spare(core) {
+            // Values that its function borrows and owns must be dropped nevertheless.
+            Some(failure) => {
+                let _ = self.noted(Failure::catch(&core.name, || task.discard()));
+                Err(failure)
+            }
+            None => self.outcome(core, catch_unwind(AssertUnwindSafe(|| task.run(self)))),
+        };
+        match result {
+            Ok(true) => None,
+            result => Some(core.edges.end(result.map(drop))),
+        }
+    }
+
+    /// Runs a task as [`Tasks::run`] does, without locks: there is no other reference to it.
+    fn run_alone(&self, task: &mut (dyn Run<'env> + 'env)) -> Option<End<Task<'env>>> {
+        if self.reason_to_spare(task.core()).is_some() {
+            return self.run(task);
+        }
+        let caught = catch_unwind(AssertUnwindSafe(|| task.run_alone(self)));
+        match self.outcome(task.core(), caught) {
+            Ok(true) => None,
+            result => Some(task.core_alone().edges.end_alone(result.map(drop))),
+        }
+    }
+
+    /// Returns what running a task has returned: whether it is to be run again, or its failure, which is recorded.
+    fn outcome(
+        &self,
+        core: &Core<'env>,
+        caught: thread::Result<Result<bool, Cause>>,
+    ) -> Result<bool, Failure> {
+        match caught {
+            Ok(Ok(again)) => Ok(again),
+            Ok(Err(cause)) => self.noted(Err(Failure::new(core.name.clone(), cause))),
+            Err(panic) => self.noted(Err(Failure::of_caught(&core.name, panic))),
+        }
     }
 
     /// Counts the end of a task; wakes the caller if it waits for that, or for fewer live tasks.
@@ -225,12 +274,15 @@ impl<'env> Tasks<'env> {
     }
 
     /// Records a failure, which is done once, where it arises.
-    fn noted(&self, result: Result<(), Failure>) -> Result<(), Failure> {
+    fn noted<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         result.inspect_err(|failure| self.note(failure))
     }
 
     /// Returns the reason for not running a task, if any.
     fn reason_to_spare(&self, core: &Core<'env>) -> Option<Failure> {
+        if !core.edges.is_broken() && !self.is_cancelled() {
+            return None;
+        }
         let broken = if core.edges.is_broken() { core.edges.failure() } else { None };
         broken.or_else(|| self.is_cancelled().then(Failure::cancelled))
     }
@@ -277,6 +329,7 @@ impl<'env> Tasks<'env> {
     }
 
     /// Makes the core of a task with `before` predecessors.
+    #[inline]
     pub(super) fn core(&self, name: Name, lane: Lane, priority: Priority, before: usize) -> Core<'env> {
         let lane = match lane {
             Lane::Compute => Bound::Any,
@@ -286,8 +339,14 @@ impl<'env> Tasks<'env> {
         Core { name, lane, priority, edges: Edges::new(before) }
     }
 
+    #[inline]
     pub(super) fn count_made(&self) {
         self.live.count_made(self.thread());
+    }
+
+    /// Activates a task without predecessors, of which no other thread knows yet.
+    pub(super) fn activate(&self, task: Task<'env>) {
+        self.push(task);
     }
 
     /// Removes `of` predecessors of a task, which becomes active when none is left.
@@ -308,6 +367,7 @@ impl<'env> Tasks<'env> {
         }
     }
 
+    #[inline]
     fn whose(&self, core: &Core<'env>) -> For {
         match core.lane {
             Bound::Thread(thread) => For::Thread(thread.into()),

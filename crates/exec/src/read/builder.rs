@@ -26,6 +26,7 @@ pub struct BlockedRead {
     pub(super) method: Option<EngineSpec>,
     pub(super) access: Access,
     pub(super) io: IoThread,
+    pub(super) record_max: Option<u64>,
 }
 
 /// Default size of a block: small enough to stay in a core's cache, large enough to make the cost of a task small.
@@ -52,6 +53,7 @@ pub fn blocked_reads(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Block
         method,
         access,
         io,
+        record_max: None,
     }
 }
 
@@ -94,6 +96,14 @@ impl BlockedRead {
     /// Sets the thread that reads.
     pub fn io_thread(mut self, io: IoThread) -> BlockedRead {
         self.io = io;
+        self
+    }
+
+    /// Sets the limit of a record in bytes; by default, it is the number of bytes that are read ahead, 16 MiB with the
+    /// default block. Memory is used for as much of a record as has been read, and for one that crosses a boundary of
+    /// blocks only.
+    pub fn record_max(mut self, bytes: u64) -> BlockedRead {
+        self.record_max = Some(bytes);
         self
     }
 

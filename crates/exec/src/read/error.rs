@@ -28,10 +28,8 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// A record exceeds the buffers.
-    #[error(
-        "a record of {} is longer than {most} bytes, which is all that is read ahead; use larger blocks", path.display()
-    )]
+    /// A record exceeds the limit.
+    #[error("a record of {} is longer than {most} bytes", path.display())]
     LongRecord {
         /// The file.
         path: PathBuf,

@@ -98,7 +98,7 @@ impl<'g, T: Send> Work<'g, T> {
 
     pub(super) fn file<'w>(&'w self, index: usize, path: &'w Path, permit: Permit) -> FileGuard<'w, 'g, T> {
         let start = self.read.range.start;
-        let most = self.read.bytes_ahead();
+        let most = self.read.record_max.unwrap_or(self.read.bytes_ahead());
         FileGuard(Some(Arc::new(FileJob {
             work: self,
             index,

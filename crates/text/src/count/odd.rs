@@ -12,7 +12,7 @@ use super::{Core, Counter, Kind};
 pub(super) const PIECE_MAX_BYTES: usize = 15 * CHUNK_BYTES;
 
 /// Bytes processed at a time, each represented by a bit of a word.
-const CHUNK_BYTES: usize = 64;
+pub(super) const CHUNK_BYTES: usize = 64;
 
 impl Counter {
     /// Counts a piece that begins and ends at character boundaries.
@@ -130,7 +130,7 @@ fn from_bit(bit: usize) -> u64 {
 
 /// Returns a bit for each byte that satisfies `is_so`; the lowest one is that of the first byte.
 #[inline(always)]
-fn bits(chunk: &[u8], is_so: impl Fn(u8) -> bool) -> u64 {
+pub(super) fn bits(chunk: &[u8], is_so: impl Fn(u8) -> bool) -> u64 {
     let mut flags = [0u8; CHUNK_BYTES];
     for (flag, &byte) in flags.iter_mut().zip(chunk) {
         *flag = u8::from(is_so(byte));

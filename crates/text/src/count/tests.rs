@@ -47,6 +47,8 @@ fn texts(most: usize) -> impl Strategy<Value = Vec<u8>> {
         // Starts and rests of long sequences.
         2 => prop::collection::vec(prop_oneof![0x80u8..0xc0, 0xc0u8..=0xff], 1..9),
         1 => "[a-z ]{200,500}".prop_map(String::into_bytes),
+        1 => (0usize..200).prop_map(|nuls| vec![0; nuls]),
+        1 => "[a \x01\n]{0,300}".prop_map(String::into_bytes),
     ];
     prop::collection::vec(piece, 0..most).prop_map(|pieces| pieces.concat())
 }
@@ -88,6 +90,24 @@ proptest! {
                 let parts = counter.figures(&put_together(&counter, &text, &cuts, order));
                 prop_assert_eq!(parts, plain, "blocks of {}", block);
             }
+        }
+    }
+}
+
+#[test]
+fn a_hole_is_as_many_nuls() {
+    for (name, counter) in counters() {
+        for (before, bytes, after) in
+            [("a", 3, "b"), ("a ", 0, "b"), ("", 9000, "é"), ("\t", 70, "\n"), ("é", 1, "")]
+        {
+            let text = [before.as_bytes(), &vec![0; bytes], after.as_bytes()].concat();
+            let hole = counter.join(counter.count(before.as_bytes()), &counter.count_hole(bytes as u64));
+            let all = counter.figures(&counter.join(hole, &counter.count(after.as_bytes())));
+            assert_eq!(
+                asked(all, counter.wanted),
+                asked(counter.count_plainly(&text), counter.wanted),
+                "{name}"
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Searching of files, the next of which is read while the last is searched, and of standard input when its turn
 //! comes.
 
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -8,13 +9,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use sakiyomi_exec::read::{self, Event, Mapped, Report, Wanted};
+use sakiyomi_model::Bytes;
 use sakiyomi_text::search::Searcher;
 use serde_json::{Value, json};
 
 use super::Grep;
 use super::lines::{Printed, Style};
 use crate::console::{self, Common, print_error};
-use crate::reading::{describe, stdin};
+use crate::reading::{describe, is_truncated, stdin};
+
+thread_local! {
+    /// The thread's copy of the searcher, of which a process has one.
+    static SEARCHER: RefCell<Option<Searcher>> = const { RefCell::new(None) };
+}
 
 /// A search and its options.
 pub(super) struct Search<'g> {
@@ -23,6 +30,8 @@ pub(super) struct Search<'g> {
     pub(super) searcher: Searcher,
     /// Whether each line is printed with its file's name.
     pub(super) named: bool,
+    /// Limit of the length of a line in bytes.
+    pub(super) line_max: u64,
 }
 
 /// The outcome of all files so far.
@@ -80,19 +89,24 @@ impl Search<'_> {
         if is_promised { InputOffset::of(stdin().ok()?) } else { None }
     }
 
+    /// Searches with this thread's copy of the searcher.
+    fn search<R>(&self, what: impl FnOnce(&Searcher) -> R) -> R {
+        SEARCHER.with_borrow_mut(|own| what(own.get_or_insert_with(|| self.searcher.clone())))
+    }
+
     fn read(&self, names: &[OsString]) -> Result<read::Records, read::Error> {
         let read = self.grep.reading.read_all(names).map_err(|error| read::Error::Stream {
             path: names[0].clone().into(),
             source: io::Error::other(error.to_string()),
         });
-        Ok(read?.records(b'\n'))
+        Ok(read?.record_max(self.line_max).records(b'\n'))
     }
 
     /// Counts lines, up to the maximum.
     fn count(&self, names: &[OsString], sum: &mut Sum) -> Result<(), read::Error> {
         let most = self.most();
         if most == u64::MAX && names != ["-"] {
-            let counts = self.read(names)?.map(|block| self.searcher.count(block));
+            let counts = self.read(names)?.map(|block| self.search(|searcher| searcher.count(block)));
             let add = |first, next| first + next;
             return counts
                 .reduce_each(|| 0, add, |file, count| self.counted(&names[file], count, sum))
@@ -126,10 +140,11 @@ impl Search<'_> {
 
     fn count_block(&self, block: &[u8], with_ends: bool) -> Counted {
         if !with_ends {
-            return Counted { lines: self.searcher.count(block), ends: Vec::new(), length: block.len() };
+            let lines = self.search(|searcher| searcher.count(block));
+            return Counted { lines, ends: Vec::new(), length: block.len() };
         }
         let mut ends = Vec::new();
-        self.searcher.lines(block, |at, line| ends.push(at + line.len()));
+        self.search(|searcher| searcher.lines(block, |at, line| ends.push(at + line.len())));
         Counted { lines: ends.len() as u64, ends, length: block.len() }
     }
 
@@ -159,7 +174,8 @@ impl Search<'_> {
         let only_matching = shown.only_matching;
         let style = Style { numbered: shown.line_number, only_matching, most: self.most() };
         let prefixes: Vec<Vec<u8>> = names.iter().map(|name| self.prefix(name)).collect();
-        let found = |file: usize, block: &[u8]| style.find(&self.searcher, block, &prefixes[file]);
+        let found =
+            |file: usize, block: &[u8]| self.search(|searcher| style.find(searcher, block, &prefixes[file]));
         let found = self.read(names)?.map_of_each(found);
         let mut printed = Printed::new(style);
         let mut rest = self.rest(names);
@@ -203,11 +219,28 @@ impl Search<'_> {
                 Some(count)
             }
             Err(error) => {
-                self.refuse(name, &describe(&error), sum);
+                self.refuse(name, &described(&error), sum);
+                if is_truncated(&error) && self.counts() {
+                    return self.count_again(name, sum);
+                }
                 // GNU grep counts the part that it could read.
                 is_directory(&error).then_some(0)
             }
         }
+    }
+
+    /// Counts the lines of what is left of a file that was truncated while it was read: from its beginning to its end,
+    /// wherever that is by then.
+    fn count_again(&self, name: &OsStr, sum: &mut Sum) -> Option<u64> {
+        let names = [name.to_owned()];
+        let counts = self.read(&names).ok()?.map(|block| self.search(|searcher| searcher.count(block)));
+        let (count, report) =
+            counts.reduce_stream(File::open(name).ok()?, 0, |first, next| first + next).ok()?;
+        let count = count.min(self.most());
+        sum.report.add(&report);
+        sum.found |= count > 0;
+        sum.files.push(json!({ "path": name.to_string_lossy(), "lines": count }));
+        Some(count)
     }
 
     /// Reports why a file is not searched.
@@ -275,6 +308,16 @@ fn in_turn<T: Send>(
         ended => ended,
     };
     take(0, Event::End(ended)).map(drop).map_err(read::Error::Write)
+}
+
+/// Describes the error of a file whose name precedes the message.
+fn described(error: &read::Error) -> String {
+    match error {
+        read::Error::LongRecord { most, .. } => {
+            format!("a line is longer than {}; allow more by --max-line", Bytes(*most))
+        }
+        error => describe(error),
+    }
 }
 
 fn is_directory(error: &read::Error) -> bool {
