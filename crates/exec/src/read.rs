@@ -46,25 +46,43 @@
 //! their blocks; a longer record is an error.
 
 mod ahead;
+mod block;
 mod builder;
+mod cancel;
+mod cut;
+mod deliver;
 mod error;
 mod fetch;
+mod file_job;
+mod find;
+mod fold;
 mod gather;
+mod grid;
+mod joiner;
 mod load;
 mod look_ahead;
 mod mapped;
 mod plan;
-mod records;
+mod quotations;
 mod report;
+mod results;
+mod run;
 mod schedule;
 mod semaphore;
+mod shape;
+mod source;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod tuner;
 mod work;
 
-pub use builder::{BlockedRead, IoThread, blocked_read, blocked_reads};
+pub use block::Block;
+pub use builder::{BlockedRead, IoThread, blocked_read, blocked_reader, blocked_reads};
+pub use cancel::{Cancel, Progress};
+pub use cut::Splitter;
 pub use error::Error;
 pub use mapped::{Mapped, Records};
 pub use report::{Event, Report, Wanted};
+pub use results::Results;
+pub use source::{Paths, Reader, Source};

@@ -15,10 +15,11 @@ use sakiyomi_io::{BufferPool, EngineKind, EngineSpec, Memory, ReadOptions, ReadS
 use super::ahead::{Ahead, Device};
 use super::error::Error;
 use super::fetch::Fetch;
-use super::plan::{piece_max, tapered};
+use super::file_job::FileGuard;
+use super::plan::piece_max;
+use super::quotations::Piece;
 use super::schedule::Scheduler;
 use super::stream::{Bytes, Stream, fill_buffer};
-use super::work::FileGuard;
 use crate::executor::Tasks;
 
 /// Bytes loaded into the page cache before they are dispatched. The minimum makes processing start soon and all threads
@@ -73,7 +74,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         let from = fetch.single.file().file();
         let mut ahead = Ahead::new(from, device, part.clone());
         let most = piece_max(u64::MAX, self.work.read.bytes_ahead(), self.work.read.threads);
-        for piece in tapered(part.clone(), LOADED_BYTES.start.min(most)..LOADED_BYTES.end.min(most)) {
+        let sizes = self.work.sizes(LOADED_BYTES.start.min(most)..LOADED_BYTES.end.min(most));
+        for piece in self.work.shape.grid.tapered(part.clone(), sizes) {
             if device.needs_help(self.work.blocks.is_low()) {
                 ahead.keep(piece.start);
             }
@@ -102,9 +104,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             let Some(block) = blocks.next() else { break };
             let block = block?;
             ahead.iter_mut().for_each(|ahead| ahead.keep(block.offset()));
-            let file = file.clone();
-            let work =
-                move |_: &Tasks<'w>| file.piece(block.offset(), Bytes::Block(block.send()), Some(permit));
+            let (file, offset, bytes) = (file.clone(), block.offset(), Bytes::Block(block.send()));
+            let work = move |_: &Tasks<'w>| file.piece(Piece { offset, bytes, permit: Some(permit) });
             tasks.task("block").spawn(work).forget();
         }
         Ok(())
@@ -120,21 +121,16 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         part: Range<u64>,
     ) -> Result<ReadStream, sakiyomi_io::Error> {
         let (read, engine) = (self.work.read, self.work.method());
-        if read.paths.len() > 1 {
-            let alignment = from.alignment().offset;
-            if !read.block.is_multiple_of(alignment) {
-                let (path, block) = (path.to_owned(), read.block);
-                return Err(sakiyomi_io::Error::Unaligned { path, block, alignment });
-            }
-            let ahead = engine.ahead(read.block);
-            let options = SharedOptions { block: read.block, ahead, ..SharedOptions::default() };
+        let block = read.io_block().next_multiple_of(from.alignment().offset);
+        if self.files.are_many {
+            let options = SharedOptions { block, ahead: engine.ahead(block), ..SharedOptions::default() };
             return ReadStream::shared(self.shared_io(engine)?, from, part, &options);
         }
-        let blocks = (part.end - part.start).div_ceil(read.block as u64);
+        let blocks = (part.end - part.start).div_ceil(block as u64);
         let options = ReadOptions {
             engine,
             access: read.access,
-            block: read.block,
+            block,
             hold: (read.blocks_ahead() + 1)
                 .min(usize::try_from(blocks).unwrap_or(usize::MAX).saturating_add(1)),
             range: Some(part),
@@ -149,8 +145,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         let read = self.work.read;
         if self.io.is_none() {
             // A direct transfer is widened to the alignment at both ends.
-            let block = class_size(read.block.saturating_add(2 * ALIGNMENT_MAX));
-            let blocks = engine.ahead(read.block) + read.blocks_ahead() + 1;
+            let block = class_size(read.io_block().saturating_add(2 * ALIGNMENT_MAX));
+            let blocks = engine.ahead(read.io_block()) + read.blocks_ahead() + 1;
             let options = IoOptions { engine, budget: block.saturating_mul(blocks), memory: Memory::Huge };
             self.io = Some(Io::open(&options)?);
         }
@@ -167,7 +163,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
     ) -> Result<(), Error> {
         file.note_plan(0, Some(EngineSpec::usual(EngineKind::Read)));
         let read = self.work.read;
-        let pool = BufferPool::fixed(read.blocks_ahead() + 1, read.block, Memory::Huge)?;
+        let pool = BufferPool::fixed(read.blocks_ahead() + 1, read.io_block(), Memory::Huge)?;
         let mut offset = 0;
         while let Some(permit) = self.work.blocks.permit().filter(|_| !file.is_over()) {
             if from.would_wait() && (!self.work.blocks.wait_for_others() || file.is_over()) {
@@ -178,7 +174,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             let length = buffer.len() as u64;
             if length > 0 {
                 let file = file.clone();
-                let work = move |_: &Tasks<'w>| file.piece(offset, Bytes::Buffer(buffer), Some(permit));
+                let piece = Piece { offset, bytes: Bytes::Buffer(buffer), permit: Some(permit) };
+                let work = move |_: &Tasks<'w>| file.piece(piece);
                 tasks.task("block").spawn(work).forget();
                 offset += length;
             }

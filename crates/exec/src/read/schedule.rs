@@ -15,11 +15,13 @@ use super::ahead::Devices;
 use super::builder::IoThread;
 use super::error::Error;
 use super::fetch::{Buffers, Fetch};
+use super::file_job::FileGuard;
 use super::look_ahead::{Input, LookAhead, Opened};
-use super::plan::{Plan, cut, piece_max, tapered};
+use super::plan::{Plan, piece_max};
+use super::report::Report;
 use super::stream::Stream;
 use super::tuner::Transfer;
-use super::work::{FileGuard, SMALL_FILE_MAX, Work};
+use super::work::{SMALL_FILE_MAX, Work};
 use crate::executor::{Handle, Lane, Tasks, Threads};
 
 /// Bytes of a resident file that a thread maps at a time.
@@ -27,8 +29,8 @@ const MAPPED_MAX_BYTES: u64 = 16 << 20;
 /// Bytes that a thread maps at a time at the beginning and the end of a resident file.
 const MAPPED_AT_ENDS_BYTES: u64 = 1 << 20;
 
-/// Reads all inputs; returns whether the I/O thread got its priority.
-pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<bool, Error> {
+/// Reads all inputs.
+pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<Report, Error> {
     let run = {
         let (work, inputs) = (&work, inputs);
         Threads::new(work.read.threads).run(move |tasks| {
@@ -39,8 +41,8 @@ pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<
             tasks.wait(last)
         })
     };
-    work.into_stopped()?;
-    Ok(run??)
+    let report = work.into_report()?;
+    Ok(Report { io_is_urgent: Some(run??), ..report })
 }
 
 /// Parts to load after the resident ones have been processed.
@@ -52,7 +54,7 @@ struct Later<'w> {
 
 pub(super) struct Scheduler<'w, 'g, T> {
     pub(super) work: &'w Work<'g, T>,
-    files: LookAhead<'w>,
+    pub(super) files: LookAhead<'w>,
     /// Number of files begun.
     begun: usize,
     pub(super) devices: Devices,
@@ -152,7 +154,9 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             None => Plan::all_cold(range.clone()),
             Some(plan) => plan,
         };
-        let plan = if self.work.in_order && !plan.cold.is_empty() { Plan::all_cold(range) } else { plan };
+        file.note_end(range.end);
+        let is_sequential = self.work.is_sequential();
+        let plan = if is_sequential && !plan.cold.is_empty() { Plan::all_cold(range) } else { plan };
         let by_whom = read.io == IoThread::Dedicated && !plan.cold.is_empty();
         file.note_plan(plan.resident_bytes(), by_whom.then(|| self.work.method()));
         match read.io {
@@ -177,11 +181,11 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             EngineKind::Mmap | EngineKind::Populate => Transfer::Mmap,
             _ => Transfer::Copy,
         };
-        let fetch = Arc::new(Fetch::only(single, transfer, read.block, self.buffers.clone()));
-        let block = read.block as u64;
+        let (grid, block) = (self.work.shape.grid, read.io_block());
+        let fetch = Arc::new(Fetch::only(single, transfer, grid, block, self.buffers.clone()));
         let ranges = plan.resident.into_iter().chain(plan.cold);
-        let pieces = ranges.flat_map(move |range| cut(range, block));
-        if self.work.in_order {
+        let pieces = ranges.flat_map(move |range| grid.cut(range, block as u64));
+        if self.work.is_sequential() {
             self.one_by_one(tasks, file, pieces, &fetch);
         } else {
             self.side_by_side(tasks, file, pieces, fetch).forget();
@@ -197,14 +201,15 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         plan: Plan,
     ) -> Result<Option<Later<'w>>, Error> {
         let (read, bytes) = (self.work.read, plan.resident_bytes());
-        let fetch = Fetch::faster(single, plan.bytes(), read.block, self.buffers.clone());
+        let grid = self.work.shape.grid;
+        let fetch = Fetch::faster(single, plan.bytes(), grid, read.io_block(), self.buffers.clone());
         let fetch = Arc::new(fetch);
         let Plan { resident, cold, is_too_large } = plan;
-        let room = if self.work.in_order { read.bytes_ahead() } else { u64::MAX };
+        let room = if self.work.is_sequential() { read.bytes_ahead() } else { u64::MAX };
         let most = piece_max(bytes, room, read.threads).min(MAPPED_MAX_BYTES);
-        let sizes = most.min(MAPPED_AT_ENDS_BYTES)..most;
-        let pieces = resident.into_iter().flat_map(move |range| tapered(range, sizes.clone()));
-        if self.work.in_order && bytes > 0 {
+        let sizes = self.work.sizes(most.min(MAPPED_AT_ENDS_BYTES)..most);
+        let pieces = resident.into_iter().flat_map(move |range| grid.tapered(range, sizes.clone()));
+        if self.work.is_sequential() && bytes > 0 {
             self.one_by_one(tasks, file, pieces, &fetch);
             return Ok(None);
         }

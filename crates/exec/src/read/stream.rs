@@ -16,6 +16,8 @@ pub(super) enum Bytes {
     Buffer(Buffer),
     /// From a small file.
     Small(SmallBuf),
+    /// A copy, or decoded.
+    Own(Vec<u8>),
 }
 
 impl Bytes {
@@ -28,7 +30,7 @@ impl Bytes {
     pub(super) fn intact(&self) -> Result<(), sakiyomi_io::Error> {
         match self {
             Bytes::Block(block) => block.intact(),
-            Bytes::Buffer(_) | Bytes::Small(_) => Ok(()),
+            Bytes::Buffer(_) | Bytes::Small(_) | Bytes::Own(_) => Ok(()),
         }
     }
 }
@@ -41,6 +43,7 @@ impl Deref for Bytes {
             Bytes::Block(block) => block,
             Bytes::Buffer(buffer) => buffer,
             Bytes::Small(small) => &small.bytes[..small.filled],
+            Bytes::Own(bytes) => bytes,
         }
     }
 }
