@@ -1,4 +1,6 @@
 mod exact;
+mod functions;
+mod records;
 
 use std::io::{self, Cursor, Write};
 use std::ops::Range;
