@@ -59,7 +59,7 @@ impl Fetch {
         (transfer, piece.start..piece.start + length)
     }
 
-    /// Records the `time` from the transfer of `bytes` bytes to the end of their processing.
+    /// Records the CPU `time` from the transfer of `bytes` bytes to the end of their processing.
     pub(super) fn took(&self, transfer: Transfer, bytes: u64, time: Duration) {
         self.tuner().took(transfer, bytes, time);
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use sakiyomi_io::EngineSpec;
+use sakiyomi_os::cpu;
 
 use super::cut::Parts;
 use super::error::Error;
@@ -220,9 +221,12 @@ impl<T: Send> FileJob<'_, '_, T> {
         while !rest.is_empty() && self.wants(rest.start) {
             let (transfer, part) = fetch.next(&rest);
             rest.start = part.end;
-            let (offset, length, begun) = (part.start, part.end - part.start, Instant::now());
+            // CPU time, because other programs may take the core meanwhile; cached bytes are not waited for.
+            let (offset, length, before) = (part.start, part.end - part.start, cpu::of_this_thread());
             match self.fetched_so(transfer, part, fetch, permit.as_ref()) {
-                Ok(transfer) => fetch.took(transfer, length, begun.elapsed()),
+                Ok(transfer) => {
+                    fetch.took(transfer, length, cpu::of_this_thread().saturating_sub(before));
+                }
                 Err(error) => self.fail_at(offset, error.into()),
             }
         }
