@@ -49,7 +49,10 @@ mod ahead;
 mod block;
 mod builder;
 mod cancel;
+#[cfg(feature = "compression")]
+mod compress;
 mod cut;
+mod decode;
 mod deliver;
 mod error;
 mod fetch;
@@ -80,6 +83,8 @@ mod work;
 pub use block::Block;
 pub use builder::{BlockedRead, IoThread, blocked_read, blocked_reader, blocked_reads};
 pub use cancel::{Cancel, Progress};
+#[cfg(feature = "compression")]
+pub use compress::Compression;
 pub use cut::Splitter;
 pub use error::Error;
 pub use mapped::{Mapped, Records};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use sakiyomi_io::{Access, EngineSpec};
 
 use super::cancel::{Cancel, Observer, Progress};
+use super::decode::Decoder;
 use super::source::{Paths, Reader};
 
 /// The thread that reads bytes that are not cached.
@@ -39,6 +40,7 @@ pub(super) struct Options {
     pub(super) io: IoThread,
     pub(super) cancel: Option<Cancel>,
     pub(super) observer: Option<Observer>,
+    pub(super) decoder: Option<&'static dyn Decoder>,
 }
 
 /// Bytes read in one call if no block size is set: small enough to stay in a core's cache, large enough to make the cost
@@ -89,6 +91,7 @@ impl Default for Options {
             io: IoThread::Dedicated,
             cancel: None,
             observer: None,
+            decoder: None,
         }
     }
 }
@@ -118,6 +121,29 @@ impl<S> BlockedRead<S> {
     /// Lets another thread cancel the read, which then returns [`Error::Cancelled`](super::Error::Cancelled).
     pub fn cancelled_by(mut self, cancel: &Cancel) -> BlockedRead<S> {
         self.options.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Decompresses inputs that begin as gzip, BGZF or Zstandard have it; others are read as they are. Offsets and numbers
+    /// are those of the decompressed bytes.
+    ///
+    /// An input is decompressed while its bytes are processed: BGZF (as `bgzip` writes it) and Zstandard frames of up to
+    /// 16 MiB that state their size by all compute threads, others by the I/O thread. Members and frames may follow each
+    /// other. A range cannot be read ([`BlockedRead::range`]), and neither method nor access has an effect.
+    ///
+    /// ```
+    /// use sakiyomi_exec::read::{Compression, blocked_reader};
+    /// let mut packed = Vec::new();
+    /// let lines = blocked_reader("lines", &b"one\ntwo\n"[..]).block(4).map(<[u8]>::to_vec);
+    /// lines.compressed(Compression::GZIP).write_ordered(&mut packed)?;
+    /// let read = blocked_reader("packed", &packed[..]).decompressed().block(3);
+    /// let (blocks, _) = read.map(|block| vec![block.to_vec()]).reduce(Vec::new(), |first, next| [first, next].concat())?;
+    /// assert_eq!(blocks, [&b"one"[..], b"\ntw", b"o\n"]);
+    /// # Ok::<(), sakiyomi_exec::read::Error>(())
+    /// ```
+    #[cfg(feature = "compression")]
+    pub fn decompressed(mut self) -> BlockedRead<S> {
+        self.options.decoder = Some(&super::decode::ByMagic);
         self
     }
 

@@ -1,6 +1,6 @@
 //! A file that is being read, and the processing of its pieces.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::{ControlFlow, Deref, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -12,6 +12,7 @@ use sakiyomi_io::EngineSpec;
 use sakiyomi_os::cpu;
 
 use super::cut::Parts;
+use super::decode::{BEGINNING_BYTES, Unit};
 use super::error::Error;
 use super::fetch::Fetch;
 use super::gather::{Gather, Results};
@@ -194,25 +195,60 @@ impl<T: Send> FileJob<'_, '_, T> {
 
     /// Reads a file from its beginning to its end, `SMALL_FILE_MAX` bytes at a time, and processes it on this thread.
     /// Some files, as those in /proc, contain more than their size.
-    pub(super) fn read_small(&self, from: &mut (impl Read + ?Sized), mut permit: Option<Permit>) {
+    pub(super) fn read_small(&self, mut from: impl Read + Send, permit: Option<Permit>) {
+        let outcome = match self.work.read.decoder {
+            None => self.read_pieces(&mut from, permit),
+            Some(_) => self.read_decoded(from, permit),
+        };
+        self.fail_if(outcome.map_err(|source| self.unreadable(source)));
+    }
+
+    fn read_decoded(&self, mut from: impl Read + Send, permit: Option<Permit>) -> io::Result<()> {
+        let mut beginning = Vec::new();
+        from.by_ref().take(BEGINNING_BYTES as u64).read_to_end(&mut beginning)?;
+        let format = self.work.format(&beginning)?;
+        let mut from = io::Cursor::new(beginning).chain(from);
+        match format {
+            None => self.read_pieces(&mut from, permit),
+            Some(format) => self.read_pieces(&mut format.reader(Box::new(from))?, permit),
+        }
+    }
+
+    fn read_pieces(&self, from: &mut dyn Read, mut permit: Option<Permit>) -> io::Result<()> {
         let mut offset = 0;
         while !self.is_over() {
             let (small, outcome) = self.work.kept.read(from, SMALL_FILE_MAX);
             let length = small.len();
-            if outcome.is_ok() && length < SMALL_FILE_MAX {
+            let is_last = length < SMALL_FILE_MAX;
+            if outcome.is_ok() && is_last {
                 self.note_end(offset + length as u64);
             }
             if length > 0 {
                 self.piece(Piece { offset, bytes: Bytes::Small(small), permit: permit.take() });
             }
-            if let Err(source) = outcome {
-                return self.fail(Error::Stream { path: self.path.to_owned(), source });
-            }
-            if length < SMALL_FILE_MAX {
-                return;
+            outcome?;
+            if is_last {
+                break;
             }
             offset += length as u64;
         }
+        Ok(())
+    }
+
+    /// Decodes a unit that belongs at an offset, and processes it.
+    pub(super) fn unit(&self, offset: u64, unit: Unit, permit: Permit) {
+        if !self.wants(offset) {
+            return self.drop_unwanted();
+        }
+        match unit.decoded() {
+            Ok(bytes) => self.piece(Piece { offset, bytes: Bytes::Own(bytes), permit: Some(permit) }),
+            Err(source) => self.fail_at(offset, self.unreadable(source)),
+        }
+    }
+
+    /// Makes the error of an input that is not read at offsets.
+    pub(super) fn unreadable(&self, source: io::Error) -> Error {
+        Error::Stream { path: self.path.to_owned(), source }
     }
 
     /// Fetches a piece and processes it.

@@ -1,6 +1,7 @@
 //! Loading of cold parts by the I/O thread: into the page cache, from which the compute threads fetch them like
 //! resident parts; or into buffers, if an engine was chosen or the page cache does not keep the pages.
 
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use sakiyomi_io::shared::{Io, IoOptions};
 use sakiyomi_io::{BufferPool, EngineKind, EngineSpec, Memory, ReadOptions, ReadStream};
 
 use super::ahead::{Ahead, Device};
+use super::decode::{BEGINNING_BYTES, Units};
 use super::error::Error;
 use super::fetch::Fetch;
 use super::file_job::FileGuard;
@@ -153,9 +155,45 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         Ok(self.io.as_ref().expect("just opened"))
     }
 
+    /// Reads an input without offsets, decoded if it is compressed.
+    pub(super) fn load_stream(
+        &self,
+        tasks: &Tasks<'w>,
+        file: &FileGuard<'w, 'g, T>,
+        mut from: Stream<'w>,
+    ) -> Result<(), Error> {
+        if self.work.read.decoder.is_some() {
+            let beginning = from.beginning(BEGINNING_BYTES).map_err(|source| file.unreadable(source))?;
+            if let Some(format) = self.work.format(beginning).map_err(|source| file.unreadable(source))? {
+                return self.load_units(tasks, file, format.units(Box::new(from)));
+            }
+        }
+        self.load_blocks(tasks, file, &mut from)
+    }
+
+    /// Makes a task of each unit of a compressed input.
+    pub(super) fn load_units(
+        &self,
+        tasks: &Tasks<'w>,
+        file: &FileGuard<'w, 'g, T>,
+        units: io::Result<Units<'_>>,
+    ) -> Result<(), Error> {
+        file.note_plan(0, Some(EngineSpec::usual(EngineKind::Read)));
+        let mut offset = 0;
+        for unit in units.map_err(|source| file.unreadable(source))? {
+            let unit = unit.map_err(|source| file.unreadable(source))?;
+            let length = unit.length;
+            let Some(permit) = self.work.room_for(length).filter(|_| !file.is_over()) else { break };
+            let file = file.clone();
+            tasks.task("block").spawn(move |_| file.unit(offset, unit, permit)).forget();
+            offset += length;
+        }
+        Ok(())
+    }
+
     /// Reads an input without offsets, and makes a task of each block. Before it waits for the writer, it waits until
     /// all earlier blocks are processed: they may be enough, and the writer may wait for the result.
-    pub(super) fn load_stream(
+    fn load_blocks(
         &self,
         tasks: &Tasks<'w>,
         file: &FileGuard<'w, 'g, T>,
@@ -179,7 +217,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
                 tasks.task("block").spawn(work).forget();
                 offset += length;
             }
-            outcome.map_err(|source| Error::Stream { path: file.path.to_owned(), source })?;
+            outcome.map_err(|source| file.unreadable(source))?;
             if length == 0 {
                 break;
             }

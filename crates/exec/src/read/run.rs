@@ -50,6 +50,9 @@ impl<T: Send> Mapped<'_, T> {
 /// Returns the number of bytes to read, if all inputs are regular files.
 fn total_bytes(inputs: &Inputs<'_>, options: &Options) -> Option<u64> {
     let Inputs::Paths(paths) = inputs else { return None };
+    if options.decoder.is_some() {
+        return None;
+    }
     let of_file = |path: &PathBuf| {
         let metadata = std::fs::metadata(path).ok().filter(|metadata| metadata.is_file())?;
         let range = &options.range;
@@ -63,8 +66,8 @@ fn of_paths<T: Send>(work: Work<'_, T>, paths: &[PathBuf]) -> Result<Report, Err
         let is_small = std::fs::metadata(path).is_ok_and(|metadata| schedule::is_small(&metadata));
         if work.takes_small() && is_small {
             let opened = File::open(path);
-            let mut file = opened.map_err(|source| Error::Open { path: path.clone(), source })?;
-            return work.alone(path, &mut file);
+            let file = opened.map_err(|source| Error::Open { path: path.clone(), source })?;
+            return work.alone(path, file);
         }
     }
     let is_dedicated = work.read.io == IoThread::Dedicated;
@@ -80,7 +83,7 @@ fn of_stream<T: Send>(work: Work<'_, T>, name: &Path, mut from: Stream<'_>) -> R
         Ok(is_waiting) if is_waiting || filled == SMALL_FILE_MAX => {
             schedule::all(work, vec![Input::Stream(name, from.behind(first))])
         }
-        ended => work.alone(name, &mut io::Read::chain(io::Cursor::new(first), Failed(ended.err()))),
+        ended => work.alone(name, io::Read::chain(io::Cursor::new(first), Failed(ended.err()))),
     }
 }
 

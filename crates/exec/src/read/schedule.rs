@@ -2,10 +2,10 @@
 //!
 //! It starts the next file as soon as the last block of one is loaded, while the blocks loaded so far are processed.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::ops::Range;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::sync::Arc;
 
 use sakiyomi_io::read::Single;
@@ -13,6 +13,7 @@ use sakiyomi_io::{EngineKind, Io};
 
 use super::ahead::Devices;
 use super::builder::IoThread;
+use super::decode::{BEGINNING_BYTES, Format};
 use super::error::Error;
 use super::fetch::{Buffers, Fetch};
 use super::file_job::FileGuard;
@@ -78,7 +79,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             let file = self.work.file(self.begun, path, permit);
             self.begun += 1;
             let rest = match input {
-                Err(Input::Stream(_, mut from)) => self.load_stream(tasks, &file, &mut from).map(|()| None),
+                Err(Input::Stream(_, from)) => self.load_stream(tasks, &file, from).map(|()| None),
                 // The input was not opened ahead. Opening it may block, as with a FIFO, so all earlier files must end
                 // first: the caller may then want no more, or they hold the descriptors that it needs.
                 Err(Input::Path(_)) if !self.work.files.wait_for_others() => return,
@@ -120,18 +121,31 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             return Err(Error::Stream { path: file.path.to_owned(), source });
         }
         if !kind.is_file() && !kind.is_block_device() {
-            let mut from = Stream::of_file(from, self.work.in_order);
-            return self.load_stream(tasks, file, &mut from).map(|()| None);
+            let from = Stream::of_file(from, self.work.in_order);
+            return self.load_stream(tasks, file, from).map(|()| None);
         }
         if is_small(&metadata) && self.work.takes_small() {
             let resident = plan.map_or(0, |plan| plan.resident_bytes());
             file.note_plan(resident, (resident < metadata.len()).then(|| self.work.method()));
             let Some(permit) = self.work.blocks.permit() else { return Ok(None) };
             let file = file.clone();
-            tasks.task("block").spawn(move |_| file.read_small(&mut from, Some(permit))).forget();
+            tasks.task("block").spawn(move |_| file.read_small(from, Some(permit))).forget();
             return Ok(None);
         }
+        if let Some(format) = self.format(&from).map_err(|source| file.unreadable(source))? {
+            return self.load_units(tasks, file, format.units(Box::new(from))).map(|()| None);
+        }
         self.dispatch_large(tasks, file, plan)
+    }
+
+    /// Returns the format of a file, if it is compressed and to be decoded.
+    fn format(&self, from: &File) -> io::Result<Option<&'static dyn Format>> {
+        let mut beginning = [0; BEGINNING_BYTES];
+        if self.work.read.decoder.is_none() {
+            return Ok(None);
+        }
+        let filled = from.read_at(&mut beginning, 0)?;
+        self.work.format(&beginning[..filled])
     }
 
     fn dispatch_large(

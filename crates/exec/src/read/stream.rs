@@ -78,6 +78,24 @@ impl<'f> Stream<'f> {
         Stream { before: Cursor::new(before), ..self }
     }
 
+    /// Returns up to `most` bytes at the beginning, which stay there.
+    pub(super) fn beginning(&mut self, most: usize) -> io::Result<&[u8]> {
+        let at = self.before.position() as usize;
+        if self.before.get_ref().len() - at < most {
+            let mut beginning = self.before.get_ref()[at..].to_vec();
+            let filled = beginning.len();
+            beginning.resize(most, 0);
+            // The bytes before are part of the beginning.
+            self.before = Cursor::default();
+            let (more, outcome) = self.fill(&mut beginning[filled..]);
+            outcome?;
+            beginning.truncate(filled + more);
+            self.before = Cursor::new(beginning);
+        }
+        let (at, bytes) = (self.before.position() as usize, self.before.get_ref());
+        Ok(&bytes[at..bytes.len().min(at + most)])
+    }
+
     /// Returns whether the next read would block, so that results of earlier blocks must be delivered first.
     pub(super) fn would_wait(&self) -> bool {
         let From::File(file) = &self.from else { return false };

@@ -1,3 +1,5 @@
+#[cfg(feature = "compression")]
+mod compressed;
 mod exact;
 mod functions;
 mod records;

@@ -1,7 +1,7 @@
 //! State shared by the tasks of a blocked read.
 
 use std::any::Any;
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,7 @@ use sakiyomi_io::{Access, EngineKind, EngineSpec};
 use super::block::Block;
 use super::builder::Options;
 use super::cancel::Tracker;
+use super::decode::Format;
 use super::error::Error;
 use super::file_job::{FileGuard, FileJob};
 use super::gather::Sink;
@@ -153,10 +154,23 @@ impl<'g, T: Send> Work<'g, T> {
     }
 
     /// Reads a small input on this thread.
-    pub(super) fn alone(self, path: &Path, from: &mut dyn Read) -> Result<Report, Error> {
+    pub(super) fn alone(self, path: &Path, from: impl Read + Send) -> Result<Report, Error> {
         let permit = self.files.permit().expect("the first");
         self.file(0, path, permit).read_small(from, None);
         self.into_report()
+    }
+
+    /// Returns the format of an input that begins so, if it is to be decoded.
+    ///
+    /// # Errors
+    /// If a range of it was asked for.
+    pub(super) fn format(&self, beginning: &[u8]) -> io::Result<Option<&'static dyn Format>> {
+        let format = self.read.decoder.and_then(|decoder| decoder.format(beginning));
+        if format.is_some() && self.read.range != (0..u64::MAX) {
+            let what = "a range of a compressed file cannot be read; read all of it";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
+        Ok(format)
     }
 }
 
