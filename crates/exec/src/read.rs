@@ -56,6 +56,7 @@ mod decode;
 mod deliver;
 mod error;
 mod fetch;
+mod file_input;
 mod file_job;
 mod find;
 mod fold;

@@ -6,7 +6,7 @@ use memchr::memchr;
 
 /// Measurements of a station, in tenths of a degree.
 #[derive(Clone, Debug)]
-pub struct Station {
+pub(crate) struct Station {
     name: Box<[u8]>,
     min: i32,
     max: i32,
@@ -16,7 +16,7 @@ pub struct Station {
 
 /// Stations by name: a hash table with open addressing.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     /// A power of two of them, at most half of which are used.
     slots: Vec<Option<Station>>,
     used: usize,
@@ -36,7 +36,7 @@ impl Table {
     ///
     /// # Errors
     /// Returns the first line that has another form.
-    pub fn add_lines<'l>(&mut self, mut lines: &'l [u8]) -> Result<(), &'l [u8]> {
+    pub(crate) fn add_lines<'l>(&mut self, mut lines: &'l [u8]) -> Result<(), &'l [u8]> {
         while !lines.is_empty() {
             let semicolon = memchr(b';', lines).ok_or(lines)?;
             let (tenths, length) = tenths(&lines[semicolon + 1..]).ok_or(lines)?;
@@ -56,7 +56,7 @@ impl Table {
 
     /// Adds the measurements of another table.
     #[must_use]
-    pub fn merged(mut self, other: Table) -> Table {
+    pub(crate) fn merged(mut self, other: Table) -> Table {
         for next in other.slots.into_iter().flatten() {
             let station = self.station(&next.name);
             station.min = station.min.min(next.min);

@@ -1,6 +1,6 @@
-//! A file that is being read, and the processing of its pieces.
+//! A file that is being read, and the processing of its pieces. [`file_input`](super::file_input) gets them.
 
-use std::io::{self, Read};
+use std::io;
 use std::ops::{ControlFlow, Deref, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -9,20 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use sakiyomi_io::EngineSpec;
-use sakiyomi_os::cpu;
 
 use super::cut::Parts;
-use super::decode::{BEGINNING_BYTES, Unit};
 use super::error::Error;
-use super::fetch::Fetch;
 use super::gather::{Gather, Results};
 use super::joiner::{Joined, Joiner, TooLong};
 use super::quotations::{Piece, Quotations};
 use super::report::Report;
 use super::semaphore::Permit;
 use super::stream::Bytes;
-use super::tuner::Transfer;
-use super::work::{SMALL_FILE_MAX, Work, panicked};
+use super::work::{Work, panicked};
 
 /// Offset of a failure that concerns no block: beyond every block that was handed over.
 const BEHIND_ALL: u64 = u64::MAX - 1;
@@ -135,7 +131,7 @@ impl<T: Send> FileJob<'_, '_, T> {
 
     /// Stops reading this file at an offset. Among several failures, the one with the lowest offset is reported, so
     /// that the outcome does not depend on which thread was first.
-    fn fail_at(&self, offset: u64, error: Error) {
+    pub(super) fn fail_at(&self, offset: u64, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.as_ref().is_none_or(|&(first, _)| offset < first) {
             *failure = Some((offset, error));
@@ -143,6 +139,11 @@ impl<T: Send> FileJob<'_, '_, T> {
         }
         drop(failure);
         self.drop_unwanted();
+    }
+
+    /// Makes the error of an input that is not read at offsets.
+    pub(super) fn unreadable(&self, source: io::Error) -> Error {
+        Error::Stream { path: self.path.to_owned(), source }
     }
 
     pub(super) fn fail_if(&self, outcome: Result<(), Error>) {
@@ -162,13 +163,13 @@ impl<T: Send> FileJob<'_, '_, T> {
 
     /// Returns whether the block at an offset, which was handed over, is still to be processed. Results in order
     /// include all that precede a failure; otherwise a failure leaves no result.
-    fn wants(&self, offset: u64) -> bool {
+    pub(super) fn wants(&self, offset: u64) -> bool {
         let failed_at = self.failed_at.load(Ordering::Relaxed);
         !self.is_enough() && (failed_at == u64::MAX || self.work.in_order && offset < failed_at)
     }
 
     /// Drops pieces that wait for one before them, if they are no longer wanted.
-    fn drop_unwanted(&self) {
+    pub(super) fn drop_unwanted(&self) {
         if self.work.shape.depends_on_all() {
             self.quotations().retain(|offset| self.wants(offset));
         }
@@ -191,109 +192,6 @@ impl<T: Send> FileJob<'_, '_, T> {
         if let Err(error) = self.gather.put(place, results, permit) {
             self.work.stop(error);
         }
-    }
-
-    /// Reads a file from its beginning to its end, `SMALL_FILE_MAX` bytes at a time, and processes it on this thread.
-    /// Some files, as those in /proc, contain more than their size.
-    pub(super) fn read_small(&self, mut from: impl Read + Send, permit: Option<Permit>) {
-        let outcome = match self.work.read.decoder {
-            None => self.read_pieces(&mut from, permit),
-            Some(_) => self.read_decoded(from, permit),
-        };
-        self.fail_if(outcome.map_err(|source| self.unreadable(source)));
-    }
-
-    fn read_decoded(&self, mut from: impl Read + Send, permit: Option<Permit>) -> io::Result<()> {
-        let mut beginning = Vec::new();
-        from.by_ref().take(BEGINNING_BYTES as u64).read_to_end(&mut beginning)?;
-        let format = self.work.format(&beginning)?;
-        let mut from = io::Cursor::new(beginning).chain(from);
-        match format {
-            None => self.read_pieces(&mut from, permit),
-            Some(format) => self.read_pieces(&mut format.reader(Box::new(from))?, permit),
-        }
-    }
-
-    fn read_pieces(&self, from: &mut dyn Read, mut permit: Option<Permit>) -> io::Result<()> {
-        let mut offset = 0;
-        while !self.is_over() {
-            let (small, outcome) = self.work.kept.read(from, SMALL_FILE_MAX);
-            let length = small.len();
-            let is_last = length < SMALL_FILE_MAX;
-            if outcome.is_ok() && is_last {
-                self.note_end(offset + length as u64);
-            }
-            if length > 0 {
-                self.piece(Piece { offset, bytes: Bytes::Small(small), permit: permit.take() });
-            }
-            outcome?;
-            if is_last {
-                break;
-            }
-            offset += length as u64;
-        }
-        Ok(())
-    }
-
-    /// Decodes a unit that belongs at an offset, and processes it.
-    pub(super) fn unit(&self, offset: u64, unit: Unit, permit: Permit) {
-        if !self.wants(offset) {
-            return self.drop_unwanted();
-        }
-        match unit.decoded() {
-            Ok(bytes) => self.piece(Piece { offset, bytes: Bytes::Own(bytes), permit: Some(permit) }),
-            Err(source) => self.fail_at(offset, self.unreadable(source)),
-        }
-    }
-
-    /// Makes the error of an input that is not read at offsets.
-    pub(super) fn unreadable(&self, source: io::Error) -> Error {
-        Error::Stream { path: self.path.to_owned(), source }
-    }
-
-    /// Fetches a piece and processes it.
-    pub(super) fn fetched(&self, piece: Range<u64>, fetch: &Fetch, permit: Option<Permit>) {
-        let mut rest = piece;
-        while !rest.is_empty() && self.wants(rest.start) {
-            let (transfer, part) = fetch.next(&rest);
-            rest.start = part.end;
-            // CPU time, because other programs may take the core meanwhile; cached bytes are not waited for.
-            let (offset, length, before) = (part.start, part.end - part.start, cpu::of_this_thread());
-            match self.fetched_so(transfer, part, fetch, permit.as_ref()) {
-                Ok(transfer) => {
-                    fetch.took(transfer, length, cpu::of_this_thread().saturating_sub(before));
-                }
-                Err(error) => self.fail_at(offset, error.into()),
-            }
-        }
-        if !rest.is_empty() {
-            self.drop_unwanted();
-        }
-    }
-
-    /// Fetches and processes a part; returns the transfer that succeeded.
-    fn fetched_so(
-        &self,
-        transfer: Transfer,
-        part: Range<u64>,
-        fetch: &Fetch,
-        permit: Option<&Permit>,
-    ) -> Result<Transfer, sakiyomi_io::Error> {
-        let piece = |bytes, offset| Piece { offset, bytes, permit: permit.cloned() };
-        if transfer == Transfer::Mmap
-            && let Some(block) = fetch.map(part.clone())?
-        {
-            self.piece(piece(Bytes::Block(block), part.start));
-            return Ok(Transfer::Mmap);
-        }
-        for part in fetch.pieces(part).take_while(|part| self.wants(part.start)) {
-            let (offset, block) = (part.start, fetch.copy(part)?);
-            // A piece that waits must not keep the buffer of its thread.
-            let waits = self.work.shape.depends_on_all();
-            let bytes = if waits { Bytes::Own(block.to_vec()) } else { Bytes::Block(block) };
-            self.piece(piece(bytes, offset));
-        }
-        Ok(Transfer::Copy)
     }
 
     /// Processes a non-empty piece, or keeps it until those before it are known.

@@ -1,9 +1,8 @@
 //! State shared by the tasks of a blocked read.
 
 use std::any::Any;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +13,6 @@ use super::builder::Options;
 use super::cancel::Tracker;
 use super::decode::Format;
 use super::error::Error;
-use super::file_job::{FileGuard, FileJob};
 use super::gather::Sink;
 use super::report::Report;
 use super::semaphore::{Permit, Semaphore};
@@ -42,7 +40,7 @@ pub(super) struct Work<'g, T> {
     pub(super) kernel: &'g Kernel<'g, T>,
     pub(super) shape: &'g Shape,
     pub(super) in_order: bool,
-    sink: Sink<'g, T>,
+    pub(super) sink: Sink<'g, T>,
     /// Permits for blocks, and for files.
     pub(super) blocks: Semaphore,
     pub(super) files: Semaphore,
@@ -147,17 +145,6 @@ impl<'g, T: Send> Work<'g, T> {
     /// Returns the sizes of pieces of which each result is kept, if it is.
     pub(super) fn sizes(&self, sizes: Range<u64>) -> Range<u64> {
         if self.in_order { self.shape.with_few_calls(sizes) } else { sizes }
-    }
-
-    pub(super) fn file<'w>(&'w self, index: usize, path: &'w Path, permit: Permit) -> FileGuard<'w, 'g, T> {
-        FileGuard::new(FileJob::new(self, index, path, self.sink.file(index), permit))
-    }
-
-    /// Reads a small input on this thread.
-    pub(super) fn alone(self, path: &Path, from: impl Read + Send) -> Result<Report, Error> {
-        let permit = self.files.permit().expect("the first");
-        self.file(0, path, permit).read_small(from, None);
-        self.into_report()
     }
 
     /// Returns the format of an input that begins so, if it is to be decoded.
