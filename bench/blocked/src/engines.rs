@@ -51,7 +51,8 @@ impl Engine {
 }
 
 fn fold(file: &Path, threads: usize) -> Result<Table> {
-    let add = |table: &mut Table, lines: sakiyomi_exec::read::Block<'_>| table.add_lines(&lines).map_err(text);
+    let add =
+        |table: &mut Table, lines: sakiyomi_exec::read::Block<'_>| table.add_lines(&lines).map_err(text);
     Ok(blocked_read(file).threads(threads).records(b'\n').try_fold(Table::default, add, Table::merged)?.0)
 }
 
@@ -84,7 +85,8 @@ const PART_BYTES: usize = 1 << 20;
 fn parts(mut lines: &[u8], size: usize) -> Vec<&[u8]> {
     let mut parts = Vec::new();
     while !lines.is_empty() {
-        let end = memchr(b'\n', lines.get(size..).unwrap_or_default()).map_or(lines.len(), |at| size + at + 1);
+        let end =
+            memchr(b'\n', lines.get(size..).unwrap_or_default()).map_or(lines.len(), |at| size + at + 1);
         let (part, rest) = lines.split_at(end);
         parts.push(part);
         lines = rest;
@@ -93,16 +95,15 @@ fn parts(mut lines: &[u8], size: usize) -> Vec<&[u8]> {
 }
 
 fn rayon_and_mmap(file: &Path, threads: usize) -> Result<Table> {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let mapping = map(file)?;
     let add = |mut table: Table, part: &[u8]| {
         table.add_lines(part).map_err(|line| anyhow!(text(line)))?;
         Ok(table)
     };
-    parts(&mapping, PART_BYTES)
-        .into_par_iter()
-        .try_fold(Table::default, add)
-        .try_reduce(Table::default, |first, next| Ok(first.merged(next)))
+    let merge = |first: Table, next: Table| Ok(first.merged(next));
+    let parts = parts(&mapping, PART_BYTES).into_par_iter();
+    pool.install(|| parts.try_fold(Table::default, add).try_reduce(Table::default, merge))
 }
 
 fn std_and_mmap(file: &Path, threads: usize) -> Result<Table> {
@@ -113,4 +114,20 @@ fn std_and_mmap(file: &Path, threads: usize) -> Result<Table> {
         threads.into_iter().map(|thread| thread.join().expect("a kernel does not panic")).collect::<Vec<_>>()
     });
     tables.into_iter().try_fold(Table::default(), |all, table| Ok(all.merged(table?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_engines_have_the_same_stations() {
+        let file = std::env::temp_dir().join(format!("sakiyomi-brc-{}", std::process::id()));
+        crate::rows::write(&file, 100_000).unwrap();
+        let found = Engine::ALL.map(|engine| engine.run(&file, 2).map(|table| table.to_string()));
+        std::fs::remove_file(&file).unwrap();
+        let [first, others @ ..] = found.map(Result::unwrap);
+        assert!(first.matches('=').count() > 300, "{first}");
+        assert!(others.iter().all(|other| *other == first));
+    }
 }

@@ -117,8 +117,10 @@ fn median(times: &mut [Duration]) -> f64 {
 
 fn show(file: &Path, times: &mut [(Engine, Times)]) -> Result<()> {
     let bytes = file.metadata()?.len() as f64;
-    let figures: Vec<(Engine, f64, f64)> =
-        times.iter_mut().map(|(engine, times)| (*engine, median(&mut times.wall), median(&mut times.cpu))).collect();
+    let figures: Vec<(Engine, f64, f64)> = times
+        .iter_mut()
+        .map(|(engine, times)| (*engine, median(&mut times.wall), median(&mut times.cpu)))
+        .collect();
     let rival = figures.iter().find(|figures| figures.0 == Engine::Rayon).context("it always runs")?.1;
     println!("{:36} {:>9} {:>9} {:>7} {:>14}", "", "wall, ms", "CPU, ms", "GB/s", "x rayon + mmap");
     for (engine, wall, cpu) in figures {
