@@ -5,6 +5,29 @@
 //! | tasks, their dependencies, and the threads that run them | [`executor`] |
 //! | a file read by blocks, mapped, and reduced or written in order | [`read`] |
 //!
+//! ```
+//! use sakiyomi_exec::read::blocked_read;
+//! # let scratch = sakiyomi_testing::ScratchFile::new("2 apples\n3 pears\n");
+//! # let path = scratch.path();
+//! // On all cores, while the file is read: how many lines are there, and how long is the longest?
+//! let (found, report) = blocked_read(path)
+//!     .records(b'\n')
+//!     .map(|lines| lines.split_inclusive(|&byte| byte == b'\n').fold((0, 0), |(count, longest), line| {
+//!         (count + 1, line.len().max(longest))
+//!     }))
+//!     .reduce((0, 0), |(count, longest), next| (count + next.0, longest.max(next.1)))?;
+//! assert_eq!(found, (2, 9));
+//! assert_eq!(report.bytes, 17);
+//! # Ok::<(), sakiyomi_exec::read::Error>(())
+//! ```
+//!
+//! Examples that can be run are in `examples/`: a histogram, the sum of a column of CSV, the most frequent words, a tree
+//! of digests, and the One Billion Row Challenge.
+//!
+//! | feature | effect |
+//! |---|---|
+//! | `compression` | compressed inputs and results: gzip, BGZF and Zstandard. Off by default |
+//!
 //! # Blocked reads and their files
 //!
 //! ```text
