@@ -26,6 +26,7 @@
 //!
 //! | feature | effect |
 //! |---|---|
+//! | `async` | the results of a blocked read as an asynchronous stream (`futures_core::Stream`). Off by default |
 //! | `compression` | compressed inputs and results: gzip, BGZF and Zstandard. Off by default |
 //!
 //! # Blocked reads and their files

@@ -308,7 +308,8 @@ impl<T: Send> FileJob<'_, '_, T> {
             return;
         }
         match catch_unwind(AssertUnwindSafe(|| gather.end(end, permit))) {
-            Ok(Ok(())) => {}
+            // The caller may want no further file.
+            Ok(Ok(())) => _ = work.is_stopped(),
             Ok(Err(error)) => work.stop(error),
             Err(panic) => work.stop(panicked(&*panic)),
         }

@@ -35,7 +35,7 @@ struct Turns<'g, T> {
     now: usize,
     files: BTreeMap<usize, Waiting<T>>,
     take: Take<'g, T>,
-    /// Whether nothing more is handed over.
+    /// Whether nothing more is handed over: the caller wants nothing more, or has failed.
     broken: bool,
     /// Permit of the file whose end was refused: if it were released, the next file would be allowed to begin.
     last: Option<Permit>,
@@ -89,7 +89,9 @@ impl<T> Turns<'_, T> {
                     let wanted = (self.take)(self.now, Event::Result(result));
                     // Set before the permit is released, because otherwise more of the file would be awaited.
                     file.enough.store(!matches!(wanted, Ok(Wanted::More)), Ordering::Relaxed);
-                    wanted?;
+                    if wanted? == Wanted::Nothing {
+                        return Ok(());
+                    }
                 }
             }
             let Some((end, permit)) = file.end.take() else {
@@ -97,9 +99,12 @@ impl<T> Turns<'_, T> {
                 return Ok(());
             };
             self.files.remove(&self.now);
-            if let Err(error) = (self.take)(self.now, Event::End(end)) {
-                self.last = Some(permit);
-                return Err(error);
+            match (self.take)(self.now, Event::End(end)) {
+                Ok(Wanted::More | Wanted::NextFile) => {}
+                refused => {
+                    self.last = Some(permit);
+                    return refused.map(drop);
+                }
             }
             self.now += 1;
             self.broken = false;

@@ -160,6 +160,37 @@ fn an_iterator_has_all_results_in_order_and_can_be_left() {
     assert!(results.next().is_none() && results.next().is_none());
 }
 
+#[cfg(feature = "async")]
+#[test]
+fn a_stream_has_the_results_of_the_iterator_and_wakes_its_task() {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use futures_core::Stream;
+
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let (text, scratch) = lines(400_000);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    for way in ways(scratch.path()) {
+        let (mut read, mut results) = (Vec::new(), way.block(1000).map(<[u8]>::to_vec).into_iter());
+        loop {
+            match Pin::new(&mut results).poll_next(&mut context) {
+                Poll::Ready(Some(block)) => read.extend(block.unwrap()),
+                Poll::Ready(None) => break,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+        assert!(read == text && results.report().is_some());
+        assert!(matches!(Pin::new(&mut results).poll_next(&mut context), Poll::Ready(None)));
+    }
+}
+
 #[test]
 fn a_read_is_cancelled_wherever_it_is() {
     let (_scratch, paths, _) = of_all_sizes();
@@ -202,4 +233,43 @@ fn progress_rises_to_the_size_of_all_files() {
         blocked_read("/proc/self/status").progress(|progress| assert_eq!(progress.done_bytes, 0));
     let outcome = without_size.map(<[u8]>::len).reduce(0, |first, next| first + next);
     assert!(outcome.is_err(), "it is called for what has no size, too");
+}
+
+#[test]
+fn a_written_file_appears_whole_or_not_at_all() {
+    let (text, scratch) = lines(200_000);
+    let place = sakiyomi_testing::Scratch::new("a_written_file_appears_whole");
+    let target = place.file("upper", "before");
+    for way in ways(scratch.path()) {
+        let failing =
+            |block: Block<'_>| if block.number() == 40 { Err("refused") } else { Ok(block.to_vec()) };
+        let error = way.clone().block(10_000).try_map(failing).write_file(&target).unwrap_err();
+        assert!(matches!(error, Error::Function { offset: 400_000, .. }), "{error}");
+        assert_eq!(std::fs::read(&target).unwrap(), b"before");
+        assert_eq!(place.entries(), 1, "nothing is left behind");
+    }
+    for way in ways(scratch.path()) {
+        way.block(10_000).map(<[u8]>::to_vec).write_file(&target).unwrap();
+        assert!(std::fs::read(&target).unwrap() == text);
+    }
+    let nowhere = place.path("missing/file");
+    let error = blocked_read(scratch.path()).map(<[u8]>::to_vec).write_file(&nowhere).unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot write {}", nowhere.display()));
+}
+
+#[test]
+fn whoever_takes_results_can_end_all_files_without_an_error() {
+    let (_scratch, paths, _) = of_all_sizes();
+    for way in ways_of_many(&paths) {
+        // Results and ends of files.
+        for last in 90..110 {
+            let mut calls = 0;
+            let take = |_: usize, _: Event<usize>| {
+                calls += 1;
+                Ok(if calls == last { Wanted::Nothing } else { Wanted::More })
+            };
+            way.clone().block(5000).map(<[u8]>::len).each_in_order(take).unwrap();
+            assert_eq!(calls, last, "nothing is called after that");
+        }
+    }
 }
