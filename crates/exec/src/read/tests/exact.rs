@@ -1,5 +1,7 @@
 //! Blocks are those that were asked for, whatever is cached and however they are read.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use super::*;
 
 /// Where a call's bytes came from, and a digest of them.
@@ -35,11 +37,10 @@ fn pairs<T>(mut first: Vec<T>, next: Vec<T>) -> Vec<T> {
     first
 }
 
-/// An odd hash, which is enough to see that a tree of digests is the same (FNV-1a).
 fn digest(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 /// The root of a Merkle tree over leaves in order.
@@ -133,18 +134,17 @@ impl<R: io::Read> io::Read for Short<R> {
 }
 
 /// The sizes that divide pieces of a large file unevenly, or are larger than these.
-const SIZES: [usize; 9] =
-    [4096, 10_007, 65_536, 99_991, 131_072, 262_145, 1 << 20, 3_000_001, (12 << 20) + 1];
+const SIZES: [usize; 7] = [4096, 10_007, 131_072, 262_145, 1 << 20, 3_000_001, (7 << 20) + 1];
 
 #[test]
 fn the_root_of_a_large_file_is_the_same_cached_cold_and_half_cached() {
-    let text: Vec<u8> = (0..10u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let text: Vec<u8> = (0..6u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let scratch = ScratchFile::new(&text);
     let file = std::fs::File::open(scratch.path()).unwrap();
     file.sync_all().unwrap();
     for size in SIZES {
         let expected = root(text.chunks(size).map(digest).collect());
-        for cold in [0..0, 0..u64::MAX, 3 << 20..7 << 20] {
+        for cold in [0..0, 0..u64::MAX, 2 << 20..5 << 20] {
             for way in ways(scratch.path()) {
                 let _ = drop_pages(&file, cold.clone());
                 let context = format!("blocks of {size}, {cold:?} cold, {way:?}");
