@@ -30,7 +30,7 @@ impl<'f, T: Send> Mapped<'f, T> {
                         Some(before) => put_together(before, next),
                     });
                 }
-                Event::End(end) => drop(end?),
+                Event::End(end) => _ = end?,
             }
             Ok(Wanted::More)
         })?;
@@ -81,7 +81,7 @@ impl<'f, T: Send> Mapped<'f, T> {
                 Event::Result(next) => {
                     all = if std::mem::take(&mut is_first) { next } else { join(all.take(), next) }
                 }
-                Event::End(end) => drop(end?),
+                Event::End(end) => _ = end?,
             }
             Ok(Wanted::More)
         });
@@ -144,7 +144,7 @@ impl<'f, T: Send> Mapped<'f, T> {
         self.run(None, &AtomicBool::new(false), |_, event| {
             match event {
                 Event::Result(result) => take(result).map_err(Error::Write)?,
-                Event::End(end) => drop(end?),
+                Event::End(end) => _ = end?,
             }
             Ok(Wanted::More)
         })

@@ -46,7 +46,7 @@ pub enum Error {
     Function {
         /// The file.
         path: PathBuf,
-        /// Offset of the block in bytes: the lowest one, if several have failed.
+        /// Offset of the block in bytes: the lowest one, if several have failed until reading ended.
         offset: u64,
         /// The error that was returned.
         source: Box<dyn std::error::Error + Send + Sync>,

@@ -28,7 +28,7 @@ impl<T: Send> Mapped<'_, Option<T>> {
         let report = self.run(None, &AtomicBool::new(false), |_, event| {
             match event {
                 Event::Result(result) => found = result,
-                Event::End(end) => drop(end?),
+                Event::End(end) => _ = end?,
             }
             Ok(if found.is_some() { Wanted::Nothing } else { Wanted::More })
         })?;

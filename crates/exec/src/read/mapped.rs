@@ -165,7 +165,9 @@ macro_rules! maps {
             }
 
             /// Maps by a function that may fail. An error ends the reading of its file with
-            /// [`Error::Function`](super::Error::Function); of several, the one at the lowest offset is returned.
+            /// [`Error::Function`](super::Error::Function). If results are delivered in order, it is the first error of
+            /// the file, and all results before it are delivered; otherwise, blocks that had not begun are left out, and
+            /// the error is that of the lowest offset among those that had.
             pub fn try_map<'f, T, E: Into<BoxError>>(
                 self,
                 map: impl Fn(Block<'_>) -> Result<T, E> + Send + Sync + 'f,

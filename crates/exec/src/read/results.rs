@@ -18,8 +18,8 @@ use crate::executor::Failure;
 /// The results of a blocked read, in the order of the files and of their bytes. It reads on its own threads, as far
 /// ahead as a read is bounded, and ends after the first error.
 ///
-/// It is an iterator, and with the feature `async` also a [`Stream`](https://docs.rs/futures-core) that belongs to no
-/// runtime: the threads wake the task that waits.
+/// It is an iterator, and with the feature `async` also a `futures_core::Stream`, for any runtime: the threads wake the
+/// task that waits.
 ///
 /// Dropping it ends the reading; its threads end when the calls in progress have returned.
 pub struct Results<T> {
@@ -134,7 +134,7 @@ impl<T: Send + 'static> Mapped<'static, T> {
         self.run(None, &queue.is_left, |_, event| {
             match event {
                 Event::Result(result) => queue.give(result).map_err(Error::Write)?,
-                Event::End(end) => drop(end?),
+                Event::End(end) => _ = end?,
             }
             Ok(Wanted::More)
         })

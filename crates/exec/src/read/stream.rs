@@ -87,7 +87,8 @@ impl<'f> Stream<'f> {
             beginning.resize(most, 0);
             // The bytes before are part of the beginning.
             self.before = Cursor::default();
-            let (more, outcome) = self.fill(&mut beginning[filled..]);
+            // Waits for a slow writer, even if the input is eager otherwise.
+            let (more, outcome) = fill(self, &mut beginning[filled..]);
             outcome?;
             beginning.truncate(filled + more);
             self.before = Cursor::new(beginning);

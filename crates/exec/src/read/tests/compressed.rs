@@ -166,6 +166,30 @@ fn decoding_stops_when_no_more_is_wanted() {
 }
 
 #[test]
+fn a_pipe_whose_writer_is_slow_is_recognized() {
+    let text = text(30_000);
+    for (how, packed) in packed(&text, 50_000) {
+        let (read, mut write) = io::pipe().unwrap();
+        let mut given = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // The first bytes one by one, so that the reader sees too few of them.
+                let (first, rest) = packed.split_at(30);
+                for byte in first {
+                    write.write_all(&[*byte]).unwrap();
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                write.write_all(rest).unwrap();
+                drop(write);
+            });
+            let mapped = blocked_read("-").decompressed().map(<[u8]>::to_vec);
+            mapped.in_order_file(OwnedFd::from(read).into(), |bytes| Ok(given.extend(bytes))).unwrap();
+        });
+        assert!(given == text, "{how}");
+    }
+}
+
+#[test]
 fn compressed_results_are_their_content() {
     let text = text(200_000);
     let scratch = ScratchFile::new(&text);
