@@ -81,7 +81,7 @@ impl Failure {
         Failure { task: Name::Borrowed("all"), cause: Cause::Cancelled, number: CANCELLED_TASK }
     }
 
-    pub(super) fn no_thread(error: io::Error) -> Failure {
+    pub(crate) fn no_thread(error: io::Error) -> Failure {
         Failure::new("all", Cause::NoThread(Arc::new(error)))
     }
 
