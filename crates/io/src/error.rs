@@ -23,10 +23,10 @@ pub enum Error {
         /// The kind of object at the path: `a directory`.
         what: &'static str,
     },
-    /// A device that is to be written is in use.
-    #[error("{} is in use, for example mounted: unmount it first, or open it read-only", path.display())]
+    /// A file or device that is to be written is in use.
+    #[error("{} is in use, for example mounted or served: end that first, or open it read-only", path.display())]
     InUse {
-        /// The device.
+        /// The file or device.
         path: PathBuf,
     },
     /// The file system does not support direct I/O.

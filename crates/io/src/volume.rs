@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek, sendfile};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom, fallocate, flock, seek, sendfile};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::file::{create_unnamed, direct_alignment, extent_at, file_size_max, lies_in_memory};
@@ -59,7 +59,8 @@ struct Direct {
 }
 
 impl Volume {
-    /// Opens a regular file or a block device. A device that is to be written must not be in use, for example mounted.
+    /// Opens a regular file or a block device. A device that is to be written must not be in use, for example mounted; nor
+    /// may another volume have it open, of this or another process, unless both only read: it is locked (`flock`).
     ///
     /// # Errors
     /// If it is neither, is empty, cannot be opened, or is in use.
@@ -82,6 +83,10 @@ impl Volume {
             Some(Errno::BUSY) if is_device => Error::InUse { path: path.to_owned() },
             _ => failed(source),
         })?;
+        // Some network file systems have no locks.
+        if lock(&file, options.read_only) == Err(Errno::WOULDBLOCK) {
+            return Err(Error::InUse { path: path.to_owned() });
+        }
         let direct = || open.custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
         Volume::new(path, file, (options.access == Access::Direct).then_some(direct), is_device)
     }
@@ -101,6 +106,8 @@ impl Volume {
                     let _ = std::fs::remove_file(path);
                 }
                 sized.map_err(|source| Error::Open { path: path.to_owned(), source })?;
+                // Nobody else has a file that is new.
+                let _ = lock(&file, false);
                 Volume::new(path, file, None::<fn() -> io::Result<File>>, false)
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Volume::open(path, options),
@@ -319,6 +326,12 @@ fn is_unsupported(error: Errno) -> bool {
     matches!(error, Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV)
 }
 
+/// Locks a file as long as it is open: against all others, or, if it is only read, against those that write.
+fn lock(file: &File, is_shared: bool) -> Result<(), Errno> {
+    let exclusive = FlockOperation::NonBlockingLockExclusive;
+    flock(file, if is_shared { FlockOperation::NonBlockingLockShared } else { exclusive })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -398,6 +411,23 @@ mod tests {
             at = end;
         }
         Ok(())
+    }
+
+    #[test]
+    fn a_volume_that_is_written_is_open_once() {
+        let file = ScratchFile::named("volume-locked", vec![0; 4096]);
+        let open =
+            |read_only| Volume::open(file.path(), VolumeOptions { access: Access::Buffered, read_only });
+        let first = open(false).unwrap();
+        for read_only in [false, true] {
+            assert!(matches!(open(read_only), Err(Error::InUse { .. })));
+        }
+        assert!(matches!(Volume::open_or_create(file.path(), 4096), Err(Error::InUse { .. })));
+        drop(first);
+        let readers = [open(true).unwrap(), open(true).unwrap()];
+        assert!(matches!(open(false), Err(Error::InUse { .. })));
+        drop(readers);
+        open(false).unwrap();
     }
 
     proptest! {
