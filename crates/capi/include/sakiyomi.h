@@ -1,6 +1,7 @@
 /*
  * sakiyomi: a reader that prefetches its file while the program computes, ranges and mappings that are prefetched in an
- * order that the program knows, and rates of processes on a drive.
+ * order that the program knows, blocks of files that are processed on all cores while others are read, and rates of
+ * processes on a drive.
  *
  *     sakiyomi_prefetch *reader;
  *     if (sakiyomi_prefetch_open("large.csv", NULL, &reader) < 0)
@@ -195,6 +196,74 @@ int sakiyomi_ranges_advance(const sakiyomi_ranges *ranges, size_t count);
  * completed. No other thread may be using it. Null is allowed. Always returns 0.
  */
 int sakiyomi_ranges_close(sakiyomi_ranges *ranges);
+
+/*
+ * Blocked reads: a function for each block of some files, on all cores, while other blocks are read.
+ *
+ *     static int count(void *state, const sakiyomi_block *block, void *context) {
+ *         const char *at = block->bytes, *end = at + block->length;
+ *         while ((at = memchr(at, '\n', end - at)) != NULL)
+ *             ++*(uint64_t *)state, ++at;
+ *         return 0;
+ *     }
+ *     static void add(void *into, const void *from, void *context) {
+ *         *(uint64_t *)into += *(const uint64_t *)from;
+ *     }
+ *     ...
+ *     uint64_t lines = 0;
+ *     if (sakiyomi_blocks_fold(paths, number, NULL, count, add, &lines, sizeof lines, NULL) < 0)
+ *         errx(1, "%s", sakiyomi_last_error());
+ */
+
+/* A block. */
+typedef struct sakiyomi_block {
+    /* The bytes, which are valid until the function returns, and must not be written. Never empty. */
+    const void *bytes;
+    size_t length;
+    /* Offset of the first byte in its file. */
+    uint64_t offset;
+    /* Index of the file among the paths. */
+    size_t file;
+} sakiyomi_block;
+
+/* Options of a blocked read. Set all members to 0, then `size`, then those that differ from the default. */
+typedef struct sakiyomi_blocks_options {
+    /* sizeof(sakiyomi_blocks_options), by which later versions recognize this one. */
+    size_t size;
+    /* Bytes of a block: each has exactly so many, but for the last one of a file. 0: blocks of any size, whatever is fastest.
+     * With records, a block has as many whole records as fit, but at least one. */
+    uint64_t block_bytes;
+    /* Not 0: blocks consist of whole records, each with the byte `record_end` at its end; the last one of a file may lack
+     * it. */
+    int has_records;
+    uint8_t record_end;
+    /* Number of threads that call the function. 0: one per core. */
+    uint32_t threads;
+} sakiyomi_blocks_options;
+
+/*
+ * Called for each block, by several threads at the same time, in any order. `state` is the thread's own; `context` is what
+ * was given to sakiyomi_blocks_fold(). Returns 0 to go on; any other value ends the read, and is what it returns. Must not
+ * leave by longjmp() or an exception.
+ */
+typedef int (*sakiyomi_block_function)(void *state, const sakiyomi_block *block, void *context);
+
+/* Merges the state `from` into the state `into`. Called at the end, by one thread; in which order is not defined. */
+typedef void (*sakiyomi_merge_function)(void *into, const void *from, void *context);
+
+/*
+ * Reads `count` files in this order and calls `function` for each block of them. Each thread has a state of its own, which
+ * begins as a copy of the `state_size` bytes at `state`, aligned to 16 bytes; at the end all of them are merged, and stored
+ * at `state`. So `state` must be neutral for `merge`, such as zeros for sums. Memory that a state points to is the caller's
+ * to free. `options` may be null. Pipes and small files are read by one thread.
+ *
+ * Returns 0; or what a function returned to end the read, and then, as after an error, the bytes at `state` are as they
+ * were. Fails with the error numbers of open(2) and read(2); -EISDIR for a directory; -EINVAL for invalid options; -EIO if
+ * a record is longer than 16 MiB, or than four blocks if these are larger.
+ */
+int sakiyomi_blocks_fold(const char *const *paths, size_t count, const sakiyomi_blocks_options *options,
+                         sakiyomi_block_function function, sakiyomi_merge_function merge, void *state, size_t state_size,
+                         void *context);
 
 /*
  * A file that is mapped read-only, and prefetched in a given order. Opened by sakiyomi_mapped_open(), closed by

@@ -1,10 +1,11 @@
-//! The C interface of the prefetching reader, of prefetched ranges (`ranges.rs`) and of I/O rates. The functions are documented in `include/sakiyomi.h`; a
-//! test checks that header and library agree.
+//! The C interface of the prefetching reader, of prefetched ranges (`ranges.rs`), of blocked reads (`blocks.rs`) and of I/O
+//! rates. The functions are documented in `include/sakiyomi.h`; a test checks that header and library agree.
 //!
 //! No panic crosses the boundary and null pointers are refused. Callers must ensure what cannot be checked: that
 //! pointers are valid, and that a reader is used by one thread at a time.
 #![allow(unsafe_code)]
 
+pub mod blocks;
 mod failure;
 mod pointers;
 pub mod ranges;

@@ -29,6 +29,18 @@ _Static_assert(offsetof(sakiyomi_ranges_options, size) == RANGES_OPTIONS_SIZE_AT
 _Static_assert(offsetof(sakiyomi_ranges_options, memory_bytes) == RANGES_OPTIONS_MEMORY_BYTES_AT,
                "ranges_options.memory_bytes");
 
+_Static_assert(sizeof(sakiyomi_block) == BLOCK_SIZE, "block");
+_Static_assert(offsetof(sakiyomi_block, bytes) == BLOCK_BYTES_AT, "block.bytes");
+_Static_assert(offsetof(sakiyomi_block, length) == BLOCK_LENGTH_AT, "block.length");
+_Static_assert(offsetof(sakiyomi_block, offset) == BLOCK_OFFSET_AT, "block.offset");
+_Static_assert(offsetof(sakiyomi_block, file) == BLOCK_FILE_AT, "block.file");
+_Static_assert(sizeof(sakiyomi_blocks_options) == BLOCKS_OPTIONS_SIZE, "blocks_options");
+_Static_assert(offsetof(sakiyomi_blocks_options, size) == BLOCKS_OPTIONS_SIZE_AT, "blocks_options.size");
+_Static_assert(offsetof(sakiyomi_blocks_options, block_bytes) == BLOCKS_OPTIONS_BLOCK_BYTES_AT, "block_bytes");
+_Static_assert(offsetof(sakiyomi_blocks_options, has_records) == BLOCKS_OPTIONS_HAS_RECORDS_AT, "has_records");
+_Static_assert(offsetof(sakiyomi_blocks_options, record_end) == BLOCKS_OPTIONS_RECORD_END_AT, "record_end");
+_Static_assert(offsetof(sakiyomi_blocks_options, threads) == BLOCKS_OPTIONS_THREADS_AT, "threads");
+
 static void check(int holds, const char *what, int line) {
     if (!holds) {
         fprintf(stderr, "line %d: not so: %s (%s)\n", line, what, sakiyomi_last_error());
@@ -252,6 +264,88 @@ static void maps_a_file_that_shrinks(const char *path) {
     CHECK(fclose(file) == 0);
 }
 
+struct sum {
+    uint64_t bytes, blocks, ends;
+};
+
+/* What the file has at these offsets, and in blocks of which size. */
+static int add_block(void *state, const sakiyomi_block *block, void *context) {
+    struct sum *sum = state;
+    const unsigned char *bytes = block->bytes;
+    const size_t *size = context;
+    CHECK(block->length > 0 && block->file < 2 && (uintptr_t)state % 16 == 0);
+    for (size_t at = 0; at < block->length; at++)
+        CHECK(bytes[at] == (block->offset + at) % 251);
+    if (size && *size > 0)
+        CHECK(block->offset % *size == 0 && (block->length == *size || block->offset + block->length == SIZE));
+    sum->bytes += block->length;
+    sum->blocks++;
+    sum->ends += bytes[block->length - 1] == 250;
+    return 0;
+}
+
+static void merge_sums(void *into, const void *from, void *context) {
+    struct sum *whole = into;
+    const struct sum *part = from;
+    (void)context;
+    whole->bytes += part->bytes;
+    whole->blocks += part->blocks;
+    whole->ends += part->ends;
+}
+
+static int end_at_once(void *state, const sakiyomi_block *block, void *context) {
+    (void)block;
+    ++*(int *)state;
+    return *(int *)context;
+}
+
+static void merge_nothing(void *into, const void *from, void *context) {
+    (void)into;
+    (void)from;
+    (void)context;
+}
+
+static void folds_blocks(const char *path) {
+    const char *paths[] = {path, path};
+    sakiyomi_blocks_options options = {.size = sizeof options};
+    size_t sizes[] = {0, 1000, 4096, 99991, 2 * SIZE};
+    for (size_t index = 0; index < sizeof sizes / sizeof *sizes; index++) {
+        struct sum sum = {0, 0, 0};
+        options.block_bytes = sizes[index];
+        options.threads = (uint32_t)index;
+        CHECK(sakiyomi_blocks_fold(paths, 2, &options, add_block, merge_sums, &sum, sizeof sum, sizes + index) == 0);
+        CHECK(sum.bytes == 2 * (uint64_t)SIZE);
+        if (sizes[index] > 0)
+            CHECK(sum.blocks == 2 * ((SIZE + sizes[index] - 1) / sizes[index]));
+    }
+    struct sum sum = {0, 0, 0};
+    CHECK(sakiyomi_blocks_fold(paths, 1, NULL, add_block, merge_sums, &sum, sizeof sum, NULL) == 0 && sum.bytes == SIZE);
+    sum.bytes = sum.blocks = sum.ends = 0;
+    sakiyomi_blocks_options records = {.size = sizeof records, .block_bytes = 1, .has_records = 1, .record_end = 250};
+    CHECK(sakiyomi_blocks_fold(paths, 1, &records, add_block, merge_sums, &sum, sizeof sum, NULL) == 0);
+    CHECK(sum.bytes == SIZE && sum.ends == SIZE / 251 && sum.blocks == sum.ends + (SIZE % 251 > 0));
+    sum.bytes = 7;
+    CHECK(sakiyomi_blocks_fold(NULL, 0, NULL, add_block, merge_sums, &sum, sizeof sum, NULL) == 0 && sum.bytes == 7);
+}
+
+static void refuses_blocks(const char *path) {
+    const char *paths[] = {path, "/nowhere/at/all", NULL};
+    int state = 5, code = 3;
+    CHECK(sakiyomi_blocks_fold(paths, 1, NULL, end_at_once, merge_nothing, &state, sizeof state, &code) == 3);
+    CHECK(state == 5);
+    CHECK(sakiyomi_blocks_fold(paths + 1, 1, NULL, end_at_once, merge_nothing, &state, sizeof state, &code) == -ENOENT);
+    CHECK(strstr(sakiyomi_last_error(), "cannot open /nowhere/at/all: ") != NULL && state == 5);
+    CHECK(sakiyomi_blocks_fold(paths, 3, NULL, end_at_once, merge_nothing, &state, sizeof state, &code) == -EINVAL);
+    CHECK(sakiyomi_blocks_fold(NULL, 1, NULL, end_at_once, merge_nothing, &state, sizeof state, &code) == -EINVAL);
+    CHECK(sakiyomi_blocks_fold(paths, 1, NULL, NULL, merge_nothing, &state, sizeof state, &code) == -EINVAL);
+    CHECK(sakiyomi_blocks_fold(paths, 1, NULL, end_at_once, NULL, &state, sizeof state, &code) == -EINVAL);
+    CHECK(sakiyomi_blocks_fold(paths, 1, NULL, end_at_once, merge_nothing, NULL, sizeof state, &code) == -EINVAL);
+    sakiyomi_blocks_options other = {.size = 1};
+    CHECK(sakiyomi_blocks_fold(paths, 1, &other, end_at_once, merge_nothing, &state, sizeof state, &code) == -EINVAL);
+    const char *directory[] = {"/"};
+    CHECK(sakiyomi_blocks_fold(directory, 1, NULL, end_at_once, merge_nothing, &state, sizeof state, &code) == -EISDIR);
+}
+
 static void refuses_rates(const char *path) {
     CHECK(sakiyomi_set_iorate(getpid(), path, 20) == -ENOTTY);
     CHECK(strstr(sakiyomi_last_error(), "is not on a mount of sakiyomi") != NULL);
@@ -274,6 +368,8 @@ int main(int count, char **names) {
     maps_files(names[1]);
     refuses_ranges(names[1]);
     maps_a_file_that_shrinks(names[1]);
+    folds_blocks(names[1]);
+    refuses_blocks(names[1]);
     refuses_rates(names[1]);
     return 0;
 }

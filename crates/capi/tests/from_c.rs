@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use sakiyomi::Statistics;
+use sakiyomi::blocks::{BlockView, BlocksOptions};
 use sakiyomi::ranges::{FileRange, RangesOptions};
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Rate, Target};
@@ -95,6 +96,8 @@ fn layout() -> Vec<String> {
     ));
     layout.extend(at!("RANGE", FileRange, offset, length));
     layout.extend(at!("RANGES_OPTIONS", RangesOptions, size, memory_bytes));
+    layout.extend(at!("BLOCK", BlockView, bytes, length, offset, file));
+    layout.extend(at!("BLOCKS_OPTIONS", BlocksOptions, size, block_bytes, has_records, record_end, threads));
     layout.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
 }
 
@@ -137,6 +140,15 @@ fn the_example_counts_words() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.starts_with("cannot open /nowhere/at/all: "), "{said}");
     }
+}
+
+#[test]
+fn the_example_counts_lines() {
+    let text = "one\ntwo three\n\n".repeat(300_000);
+    each_way("lines", "examples/lines.c", text.as_bytes(), |output| {
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "900000\n");
+        assert!(output.status.success() && output.stderr.is_empty());
+    });
 }
 
 #[test]
@@ -237,10 +249,10 @@ fn functions(text: &str) -> BTreeSet<&str> {
 #[test]
 fn header_library_and_test_have_the_same_functions() {
     let read = |name: &str| fs::read_to_string(format!("{HERE}/{name}")).unwrap();
-    let library = read("src/lib.rs") + &read("src/ranges.rs");
+    let library = read("src/lib.rs") + &read("src/ranges.rs") + &read("src/blocks.rs");
     let (header, calls) = (read("include/sakiyomi.h"), read("tests/calls.c"));
     assert_eq!(functions(&header), functions(&library));
     assert_eq!(functions(&header), functions(&calls));
     let exported = library.matches("#[unsafe(no_mangle)]").count();
-    assert_eq!((functions(&library).len(), library.matches("extern \"C\" fn").count()), (exported, exported));
+    assert_eq!((functions(&library).len(), library.matches("extern \"C\" fn sakiyomi_").count()), (exported, exported));
 }
