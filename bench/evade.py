@@ -36,7 +36,7 @@ SERVICE_MS = 5
 RATE = 5
 ALLOWED_PER_S = RATE / 100 * 1000 / SERVICE_MS
 NOBODY = 65534
-# One that every user may execute: that of the virtual environment of root may not be.
+# Every user may execute it, unlike one in a virtual environment of root.
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 FILE_BYTES = 256 << 20
 BLOCK = 4096
@@ -400,7 +400,7 @@ def all_ways(arguments, scratch):
     files = scratch / "files"
     files.mkdir()
     for name in ["all", "all.written"]:
-        # What has no data is read without the drive.
+        # Ranges without data are read without the drive.
         with open(files / name, "wb") as file:
             for _ in range(FILE_BYTES >> 20):
                 file.write(os.urandom(1 << 20))
