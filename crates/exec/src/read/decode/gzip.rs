@@ -4,8 +4,9 @@
 use std::io::{self, BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
+use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use super::parts::{self, Divisible, append, decoded_units, invalid};
+use super::parts::{self, Divisible, Unpack, append, decoded_units, invalid};
 use super::{Bytes, Format, Units};
 
 /// Bytes of the input read in one call.
@@ -72,8 +73,27 @@ impl Divisible for Bgzf {
         Ok(Some(content.into()))
     }
 
-    fn unpack(&self, part: &[u8], length: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
-        // One more byte than there should be, so that too many are an error rather than left out.
-        MultiGzDecoder::new(part).take(length + 1).read_to_end(bytes).map(drop)
+    fn unpacker(&self) -> io::Result<Box<Unpack>> {
+        let mut inflate = Decompress::new(false);
+        Ok(Box::new(move |member, length, bytes| {
+            inflate.reset(false);
+            unpack(&mut inflate, member, length as usize, bytes)
+        }))
     }
+}
+
+/// Appends the content of a member. It goes straight to its place, without the window that a decoder of streams keeps.
+fn unpack(inflate: &mut Decompress, member: &[u8], length: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let (deflated, trailer) = member[HEADER_BYTES..].split_at(member.len() - HEADER_BYTES - TRAILER_BYTES);
+    let start = bytes.len();
+    bytes.resize(start + length, 0);
+    let content = &mut bytes[start..];
+    let status = inflate.decompress(deflated, content, FlushDecompress::Finish)?;
+    let is_whole = status == Status::StreamEnd && inflate.total_out() == length as u64;
+    let mut checksum = Crc::new();
+    checksum.update(content);
+    if !is_whole || trailer[..4] != checksum.sum().to_le_bytes() {
+        return Err(invalid("a BGZF block is damaged"));
+    }
+    Ok(())
 }

@@ -15,9 +15,13 @@ pub(super) trait Divisible: Format {
     /// many: what was appended is then the beginning of the rest, or nothing at the end of the input.
     fn part(&self, from: &mut dyn Read, packed: &mut Vec<u8>) -> io::Result<Option<u64>>;
 
-    /// Appends the content of a part, which has `length` bytes.
-    fn unpack(&self, part: &[u8], length: u64, bytes: &mut Vec<u8>) -> io::Result<()>;
+    /// Makes a function that appends the content of a part, given its length. The parts of a unit share it, because its
+    /// memory is large beside a part.
+    fn unpacker(&self) -> io::Result<Box<Unpack>>;
 }
+
+/// Appends the content of a part, which has the given length, to the bytes.
+pub(super) type Unpack = dyn FnMut(&[u8], u64, &mut Vec<u8>) -> io::Result<()>;
 
 /// Divides an input into units of many small parts.
 pub(super) fn units<'r>(format: &'static dyn Divisible, from: Bytes<'r>) -> Units<'r> {
@@ -68,8 +72,9 @@ impl Parts<'_> {
         let format = self.format;
         let decode = move || {
             let mut bytes = Vec::with_capacity(length as usize);
+            let mut unpack = format.unpacker()?;
             for (part, content) in parts {
-                format.unpack(&packed[part], content, &mut bytes)?;
+                unpack(&packed[part], content, &mut bytes)?;
             }
             Ok(bytes)
         };

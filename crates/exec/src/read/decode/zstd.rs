@@ -2,9 +2,10 @@
 
 use std::io::{self, Read};
 
+use zstd::bulk::Decompressor;
 use zstd::stream::read::Decoder;
 
-use super::parts::{self, Divisible, append, cut_short};
+use super::parts::{self, Divisible, Unpack, append, cut_short};
 use super::{Bytes, Format, Units};
 
 /// Content of a frame that is decoded as a whole at most; larger ones are decoded sequentially.
@@ -63,11 +64,14 @@ impl Divisible for Zstd {
         Ok(content.filter(|_| is_whole))
     }
 
-    fn unpack(&self, part: &[u8], length: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
-        if !part.is_empty() {
-            bytes.extend_from_slice(&zstd::bulk::decompress(part, length as usize)?);
-        }
-        Ok(())
+    fn unpacker(&self) -> io::Result<Box<Unpack>> {
+        let mut decompressor = Decompressor::new()?;
+        Ok(Box::new(move |part, length, bytes| {
+            if !part.is_empty() {
+                bytes.extend_from_slice(&decompressor.decompress(part, length as usize)?);
+            }
+            Ok(())
+        }))
     }
 }
 
