@@ -254,5 +254,8 @@ fn header_library_and_test_have_the_same_functions() {
     assert_eq!(functions(&header), functions(&library));
     assert_eq!(functions(&header), functions(&calls));
     let exported = library.matches("#[unsafe(no_mangle)]").count();
-    assert_eq!((functions(&library).len(), library.matches("extern \"C\" fn sakiyomi_").count()), (exported, exported));
+    assert_eq!(
+        (functions(&library).len(), library.matches("extern \"C\" fn sakiyomi_").count()),
+        (exported, exported)
+    );
 }
