@@ -189,8 +189,10 @@ impl<T: Send> FileJob<'_, '_, T> {
 
     /// Delivers the results of a place.
     fn put(&self, place: Range<u64>, results: Results<T>, permit: Option<Permit>) {
-        if let Err(error) = self.gather.put(place, results, permit) {
-            self.work.stop(error);
+        match self.gather.put(place, results, permit) {
+            // The caller may want nothing more, while the I/O thread waits for permits of results that it never takes.
+            Ok(()) => _ = self.work.is_stopped(),
+            Err(error) => self.work.stop(error),
         }
     }
 

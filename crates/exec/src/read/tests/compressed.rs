@@ -139,7 +139,10 @@ fn damage_is_an_error_behind_what_was_decoded() {
             let scratch = ScratchFile::new(&damaged);
             let mut given = Vec::new();
             let read = blocked_read(scratch.path()).decompressed();
-            let ended = read.records(b'\n').map(<[u8]>::to_vec).in_order(|lines| Ok(given.extend(lines)));
+            let ended = read.records(b'\n').map(<[u8]>::to_vec).in_order(|lines| {
+                given.extend(lines);
+                Ok(())
+            });
             // A frame without a checksum may be changed unseen.
             match ended {
                 Err(Error::Stream { .. }) => {
@@ -183,7 +186,12 @@ fn a_pipe_whose_writer_is_slow_is_recognized() {
                 drop(write);
             });
             let mapped = blocked_read("-").decompressed().map(<[u8]>::to_vec);
-            mapped.in_order_file(OwnedFd::from(read).into(), |bytes| Ok(given.extend(bytes))).unwrap();
+            mapped
+                .in_order_file(OwnedFd::from(read).into(), |bytes| {
+                    given.extend(bytes);
+                    Ok(())
+                })
+                .unwrap();
         });
         assert!(given == text, "{how}");
     }

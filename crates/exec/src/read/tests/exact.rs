@@ -74,7 +74,7 @@ proptest! {
             let mapped = || way.clone().range(range.clone()).block(size).map_blocks(seen);
             prop_assert_eq!(&mapped().reduce(Vec::new(), pairs).unwrap().0, &expected, "{:?}", &way);
             let mut ordered = Vec::new();
-            mapped().in_order(|seen| Ok(ordered.extend(seen))).unwrap();
+            mapped().in_order(|seen| { ordered.extend(seen); Ok(()) }).unwrap();
             prop_assert_eq!(&ordered, &expected, "{:?}", &way);
             let add = |all: &mut Vec<Seen>, block: Block<'_>| all.extend(seen(block));
             let (mut folded, _) =
@@ -103,7 +103,7 @@ proptest! {
                 drop(write);
             });
             let mapped = blocked_read("-").block(size).map_blocks(seen);
-            mapped.in_order_file(OwnedFd::from(read).into(), |seen| Ok(ordered.extend(seen))).unwrap();
+            mapped.in_order_file(OwnedFd::from(read).into(), |seen| { ordered.extend(seen); Ok(()) }).unwrap();
         });
         prop_assert_eq!(&ordered, &expected);
     }
@@ -151,7 +151,12 @@ fn the_root_of_a_large_file_is_the_same_cached_cold_and_half_cached() {
                 assert_eq!(merkle(way.clone().block(size)), expected, "{context}");
                 let _ = drop_pages(&file, cold.clone());
                 let (mut leaves, mapped) = (Vec::new(), way.block(size).map(digest));
-                mapped.in_order(|leaf| Ok(leaves.push(leaf))).unwrap();
+                mapped
+                    .in_order(|leaf| {
+                        leaves.push(leaf);
+                        Ok(())
+                    })
+                    .unwrap();
                 assert_eq!(root(leaves), expected, "{context}");
             }
         }

@@ -54,7 +54,10 @@ fn the_first_error_of_a_function_is_returned_whichever_thread_was_first() {
         format!("the block at offset 17000 of {} could not be processed", scratch.path().display());
     for way in ways(scratch.path()) {
         let mut given = Vec::new();
-        let error = way.clone().block(1000).try_map(failing).in_order(|block| Ok(given.extend(block)));
+        let error = way.clone().block(1000).try_map(failing).in_order(|block| {
+            given.extend(block);
+            Ok(())
+        });
         let error = error.unwrap_err();
         assert_eq!(error.to_string(), expected, "{way:?}");
         assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "not 17");

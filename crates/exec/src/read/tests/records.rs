@@ -44,7 +44,13 @@ fn check_all(
         let (reduced, _) = records(read()).map_blocks(calls).reduce(Vec::new(), all).unwrap();
         check(&reduced, text, ends, most)?;
         let mut ordered = Vec::new();
-        records(read()).map_blocks(calls).in_order(|calls| Ok(ordered.extend(calls))).unwrap();
+        records(read())
+            .map_blocks(calls)
+            .in_order(|calls| {
+                ordered.extend(calls);
+                Ok(())
+            })
+            .unwrap();
         check(&ordered, text, ends, most)?;
     }
     Ok(())
