@@ -16,11 +16,6 @@ const COMMIT_DIGITS: usize = 10;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name: &str| env::var(name).expect("cargo sets it for build scripts");
-    if (variable("CARGO_CFG_TARGET_OS"), variable("CARGO_CFG_TARGET_ENV")) == ("linux".into(), "gnu".into()) {
-        // At a fixed address: a program that may be loaded anywhere has 56,000 pointers to adjust, in 200 pages to
-        // copy, which takes half a millisecond of each start.
-        println!("cargo::rustc-link-arg-bins=-no-pie");
-    }
     let root = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../..");
     let commit = Checkout::at(&root).and_then(|checkout| {
         checkout.inputs().iter().for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));

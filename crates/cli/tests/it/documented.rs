@@ -95,6 +95,11 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "it goes on for ever, elsewhere",
     ),
     (
+        "sakiyomi iorate calibrate /srv/data",
+        "head -c 64M /dev/zero > content && sakiyomi iorate calibrate content --time 1s --profile profile.json",
+        "it writes a gigabyte, elsewhere",
+    ),
+    (
         "sakiyomi daemon start --cgroup /system.slice/batch.service --memory 2GiB",
         "timeout --preserve-status 1 sakiyomi daemon start --cgroup /system.slice/batch.service --memory 2GiB \
          --socket daemon.sock",

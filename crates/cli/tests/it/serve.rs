@@ -183,5 +183,7 @@ fn what_cannot_be_served_is_refused_in_a_sentence() {
     assert!(refused("disk.img --nbd a --drive fixed --speed 0").contains("speed"));
     assert!(refused("disk.img --nbd a --regulate --rate 100%").contains("100 % cannot be kept"));
     let _served = Served::start(&scratch, "disk.img");
-    assert!(refused("disk.img --nbd disk.sock").contains("another program listens on disk.sock"));
+    assert!(refused("disk.img --nbd other.sock").contains("disk.img is in use"));
+    scratch.file("other.img", vec![0; 1 << 20]);
+    assert!(refused("other.img --nbd disk.sock").contains("another program listens on disk.sock"));
 }

@@ -189,8 +189,10 @@ impl<T: Send> FileJob<'_, '_, T> {
 
     /// Delivers the results of a place.
     fn put(&self, place: Range<u64>, results: Results<T>, permit: Option<Permit>) {
-        if let Err(error) = self.gather.put(place, results, permit) {
-            self.work.stop(error);
+        match self.gather.put(place, results, permit) {
+            // The caller may want nothing more, while the I/O thread waits for permits of results that it never takes.
+            Ok(()) => _ = self.work.is_stopped(),
+            Err(error) => self.work.stop(error),
         }
     }
 
@@ -220,11 +222,14 @@ impl<T: Send> FileJob<'_, '_, T> {
         self.count(&bytes);
         let parts = self.work.shape.split(start, &bytes, self.end.get().copied(), is_quoted);
         // Each boundary has two places: that of the record that crosses it, and that of the records after it.
-        let (place, results, joined) = match parts {
+        let (place, (results, is_whole), joined) = match parts {
             _ if self.work.shape.cut().is_none() => {
                 (2 * start..2 * end, self.mapped(start, &bytes), Vec::new())
             }
-            None => (2 * start..2 * end, Results::new(), self.joined_by(start..end, &bytes, None)?),
+            None => {
+                let joined = self.joined_by(start..end, &bytes, None)?;
+                (2 * start..2 * end, (Results::new(), true), joined)
+            }
             Some(Parts { head, body, tail }) => {
                 let joined = self.joined_by(start..end, head, Some(tail))?;
                 (2 * start + 1..2 * end, self.mapped(start + head.len() as u64, body), joined)
@@ -233,7 +238,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         bytes.intact()?;
         // The buffer is released before the permit.
         drop(bytes);
-        self.put(place, results, permit);
+        self.put(up_to(place, is_whole), results, permit);
         joined.into_iter().for_each(|joined| self.put_joined(joined));
         if let Some(tracker) = &self.work.tracker {
             tracker.add(end - start);
@@ -255,22 +260,21 @@ impl<T: Send> FileJob<'_, '_, T> {
 
     /// Processes a joined record.
     fn put_joined(&self, Joined { place, start, bytes }: Joined) {
-        let results = self.mapped(start, &bytes);
-        self.put(2 * place..2 * place + 1, results, None);
+        let (results, is_whole) = self.mapped(start, &bytes);
+        self.put(up_to(2 * place..2 * place + 1, is_whole), results, None);
     }
 
-    /// Maps whole records or blocks, up to the first failure.
-    fn mapped(&self, start: u64, bytes: &[u8]) -> Results<T> {
-        let begun = Instant::now();
-        let mut results = Results::new();
-        for block in self.work.shape.calls(self.index, start, bytes) {
-            match self.map_one(block) {
-                ControlFlow::Continue(result) => self.gather.push(&mut results, result),
-                ControlFlow::Break(()) => break,
-            }
-        }
+    /// Maps whole records or blocks, up to the first failure; returns whether there was none.
+    fn mapped(&self, start: u64, bytes: &[u8]) -> (Results<T>, bool) {
+        let (begun, mut results) = (Instant::now(), Results::new());
+        let mut blocks = self.work.shape.calls(self.index, start, bytes);
+        let ended = blocks.try_for_each(|block| {
+            let result = self.map_one(block)?;
+            self.gather.push(&mut results, result);
+            ControlFlow::Continue(())
+        });
         self.computing_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        results
+        (results, ended.is_continue())
     }
 
     fn map_one(&self, block: super::Block<'_>) -> ControlFlow<(), T> {
@@ -327,4 +331,10 @@ impl<T: Send> FileJob<'_, '_, T> {
             io_is_urgent: None,
         }
     }
+}
+
+/// Returns a place behind which nothing is delivered, unless the results in it are whole: those of later blocks must not
+/// follow the results before a failure.
+fn up_to(place: Range<u64>, is_whole: bool) -> Range<u64> {
+    place.start..if is_whole { place.end } else { u64::MAX }
 }
