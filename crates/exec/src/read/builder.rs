@@ -53,6 +53,8 @@ const IO_MAX_BYTES: usize = 16 << 20;
 const READ_AHEAD_BYTES: usize = 16 << 20;
 /// Limits of the number of blocks read ahead.
 const READ_AHEAD_BLOCKS: Range<usize> = 4..256;
+/// Limit for engines that map each block: a process has 1,024 mappings of `io`, for all its reads.
+const MAPPED_AHEAD_MAX_BLOCKS: usize = 64;
 
 /// Prepares reading a file by blocks, on as many threads as there are cores.
 pub fn blocked_read(path: impl AsRef<Path>) -> BlockedRead {
@@ -212,9 +214,9 @@ impl Options {
 
     /// Returns the maximum number of blocks that are read ahead, processed, or waiting for their turn.
     pub(super) fn blocks_ahead(&self) -> usize {
-        (READ_AHEAD_BYTES / self.io_block())
-            .clamp(READ_AHEAD_BLOCKS.start, READ_AHEAD_BLOCKS.end)
-            .max(2 * self.threads)
+        let is_mapped = self.method.is_some_and(|method| !method.kind.uses_buffers());
+        let most = if is_mapped { MAPPED_AHEAD_MAX_BLOCKS } else { READ_AHEAD_BLOCKS.end };
+        (READ_AHEAD_BYTES / self.io_block()).clamp(READ_AHEAD_BLOCKS.start, most).max(2 * self.threads)
     }
 
     /// Returns the limit of a record in bytes.
