@@ -35,9 +35,9 @@ pub(crate) struct ReadingArgs {
     /// Number of compute threads [default: the number of cores]
     #[arg(long, help_heading = FILES, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Size of a block
-    #[arg(long, help_heading = FILES, value_name = "SIZE", default_value = "128KiB")]
-    block: Bytes,
+    /// Size of the blocks that are worked on [default: as many bytes as are at hand]
+    #[arg(long, help_heading = FILES, value_name = "SIZE")]
+    block: Option<Bytes>,
     /// Thread that reads
     #[arg(long, help_heading = FILES, value_enum, value_name = "THREAD", default_value = "dedicated")]
     io_thread: Reader,
@@ -60,8 +60,12 @@ impl ReadingArgs {
 
     /// Opens files with these options.
     pub(crate) fn read_all(&self, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<BlockedRead> {
-        let block = usize::try_from(self.block.0).unwrap_or(usize::MAX);
-        ensure!((1..=1 << 30).contains(&block), "--block {}: give 1 byte to 1 GiB", self.block);
+        let block = self.block.map(|block| usize::try_from(block.0).unwrap_or(usize::MAX));
+        ensure!(
+            block.is_none_or(|block| (1..=1 << 30).contains(&block)),
+            "--block {}: give 1 byte to 1 GiB",
+            self.block.unwrap_or_default()
+        );
         ensure!(
             self.method.is_none_or(|method| method.kind != EngineKind::Null),
             "--method null reads nothing; it is for `sakiyomi probe`"
@@ -71,7 +75,8 @@ impl ReadingArgs {
             Reader::Dedicated => IoThread::Dedicated,
             Reader::Shared => IoThread::Shared,
         };
-        let mut read = blocked_reads(paths).block(block).access(access).io_thread(io);
+        let mut read = blocked_reads(paths).access(access).io_thread(io);
+        read = block.map_or(read.clone(), |block| read.block(block));
         read = self.threads.map_or(read.clone(), |threads| read.threads(usize::from(threads)));
         Ok(self.method.map_or(read.clone(), |method| read.method(method)))
     }

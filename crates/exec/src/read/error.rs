@@ -38,10 +38,31 @@ pub enum Error {
         /// The longest possible record, in bytes.
         most: u64,
     },
-    /// The mapping function has failed.
+    /// A function of the caller's has panicked, or no thread could be started.
     #[error(transparent)]
     Task(#[from] Failure),
+    /// The mapping function returned an error ([`BlockedRead::try_map`](super::BlockedRead::try_map)).
+    #[error("the block at offset {offset} of {} could not be processed", path.display())]
+    Function {
+        /// The file.
+        path: PathBuf,
+        /// Offset of the block in bytes: the lowest one, if several have failed.
+        offset: u64,
+        /// The error that was returned.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The read was cancelled ([`Cancel`](super::Cancel)).
+    #[error("reading was cancelled")]
+    Cancelled,
     /// The result cannot be written.
     #[error("cannot write the result")]
     Write(#[source] io::Error),
+    /// The file of the results cannot be written.
+    #[error("cannot write {}", path.display())]
+    WriteFile {
+        /// The file, which is as it was before.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
 }

@@ -7,14 +7,15 @@ use std::time::Duration;
 use sakiyomi_io::read::Single;
 use sakiyomi_io::{Block, Buffer, BufferPool, Memory};
 
-use super::plan::cut;
+use super::grid::Grid;
 use super::tuner::{Transfer, Tuner};
 
 /// Transfers from one file.
 pub(super) struct Fetch {
     pub(super) single: Arc<Single>,
-    /// Bytes copied at a time.
+    /// Bytes copied at a time, where possible from one start of a block to another.
     copied: usize,
+    grid: Grid,
     buffers: Buffers,
     /// Whether a transfer that fails may be replaced by the other.
     is_free: bool,
@@ -24,17 +25,32 @@ pub(super) struct Fetch {
 /// Bytes copied at a time if either transfer may be used: they stay in a core's cache, and amortize a system call.
 const COPIED_BYTES: Range<usize> = 64 << 10..1 << 20;
 
+/// Largest block that is copied as a whole, since each thread has memory for one.
+const COPIED_MAX_BYTES: usize = 16 << 20;
+
 impl Fetch {
-    /// Uses the same transfer for all pieces; copies are of `block` bytes.
-    pub(super) fn only(single: Arc<Single>, transfer: Transfer, block: usize, buffers: Buffers) -> Fetch {
-        let tuner = Mutex::new(Tuner::settled(transfer));
-        Fetch { single, copied: block, buffers, is_free: false, tuner }
+    /// Uses the same transfer for all pieces; copies are of about `wanted` bytes.
+    pub(super) fn only(
+        single: Arc<Single>,
+        transfer: Transfer,
+        grid: Grid,
+        wanted: usize,
+        buffers: Buffers,
+    ) -> Fetch {
+        let ((copied, grid), tuner) = (copied(grid, wanted), Mutex::new(Tuner::settled(transfer)));
+        Fetch { single, copied, grid, buffers, is_free: false, tuner }
     }
 
     /// Uses the faster transfer for `bytes` that are cached, or will be.
-    pub(super) fn faster(single: Arc<Single>, bytes: u64, block: usize, buffers: Buffers) -> Fetch {
-        let copied = block.clamp(COPIED_BYTES.start, COPIED_BYTES.end);
-        Fetch { single, copied, buffers, is_free: true, tuner: Mutex::new(Tuner::of(bytes)) }
+    pub(super) fn faster(
+        single: Arc<Single>,
+        bytes: u64,
+        grid: Grid,
+        wanted: usize,
+        buffers: Buffers,
+    ) -> Fetch {
+        let (copied, grid) = copied(grid, wanted.clamp(COPIED_BYTES.start, COPIED_BYTES.end));
+        Fetch { single, copied, grid, buffers, is_free: true, tuner: Mutex::new(Tuner::of(bytes)) }
     }
 
     /// Returns the transfer for the next bytes of a piece, and their range; to be called again for the rest.
@@ -43,7 +59,7 @@ impl Fetch {
         (transfer, piece.start..piece.start + length)
     }
 
-    /// Records the `time` from the transfer of `bytes` bytes to the end of their processing.
+    /// Records the CPU `time` from the transfer of `bytes` bytes to the end of their processing.
     pub(super) fn took(&self, transfer: Transfer, bytes: u64, time: Duration) {
         self.tuner().took(transfer, bytes, time);
     }
@@ -61,7 +77,7 @@ impl Fetch {
 
     /// Divides a part into pieces that are copied at a time.
     pub(super) fn pieces(&self, part: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        cut(part, self.copied as u64)
+        self.grid.cut(part, self.copied as u64)
     }
 
     /// Copies such a piece.
@@ -73,6 +89,14 @@ impl Fetch {
 
     fn tuner(&self) -> MutexGuard<'_, Tuner> {
         self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the number of bytes copied at a time, and the grid of the copies: whole blocks, unless these are too large.
+fn copied(grid: Grid, wanted: usize) -> (usize, Grid) {
+    match usize::try_from(grid.unit) {
+        Ok(unit) if unit <= COPIED_MAX_BYTES => ((wanted / unit).max(1) * unit, grid),
+        _ => (wanted.min(COPIED_MAX_BYTES), Grid::FREE),
     }
 }
 

@@ -8,12 +8,18 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use smallvec::{SmallVec, smallvec};
+
 use super::error::Error;
 use super::report::{Event, Report, Wanted};
 use super::semaphore::Permit;
 
-type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
+/// Joins the results of neighbors.
+pub(super) type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
 pub(super) type Take<'g, T> = Box<dyn FnMut(usize, Event<T>) -> Result<Wanted, Error> + Send + 'g>;
+
+/// The results of a place: one if they are reduced, else one for each block.
+pub(super) type Results<T> = SmallVec<[T; 1]>;
 
 /// Receives the results of all files.
 pub(super) struct Sink<'g, T> {
@@ -37,7 +43,7 @@ struct Turns<'g, T> {
 
 struct Waiting<T> {
     next: u64,
-    results: BTreeMap<u64, (u64, Option<T>, Option<Permit>)>,
+    results: BTreeMap<u64, (u64, Results<T>, Option<Permit>)>,
     end: Option<(Result<Report, Error>, Permit)>,
     enough: Arc<AtomicBool>,
 }
@@ -74,9 +80,12 @@ impl<T> Turns<'_, T> {
         while let Some(file) = self.files.get_mut(&self.now).filter(|_| !self.broken) {
             // Stays set if `take` fails or panics, so that it is not called again.
             self.broken = true;
-            while let Some((end, result, _permit)) = file.results.remove(&file.next) {
+            while let Some((end, results, _permit)) = file.results.remove(&file.next) {
                 file.next = end;
-                if let Some(result) = result.filter(|_| !file.enough.load(Ordering::Relaxed)) {
+                for result in results {
+                    if file.enough.load(Ordering::Relaxed) {
+                        break;
+                    }
                     let wanted = (self.take)(self.now, Event::Result(result));
                     // Set before the permit is released, because otherwise more of the file would be awaited.
                     file.enough.store(!matches!(wanted, Ok(Wanted::More)), Ordering::Relaxed);
@@ -113,24 +122,33 @@ impl<T> Gather<'_, '_, T> {
         self.enough.load(Ordering::Relaxed)
     }
 
-    /// Accepts the result of a place, if it has one. The permit is released when the result has been delivered.
+    /// Adds the result of the next block to those of the blocks before it.
+    pub(super) fn push(&self, results: &mut Results<T>, result: T) {
+        let before = if self.runs.is_some() { results.pop() } else { None };
+        results.push(match (&self.runs, before) {
+            (Some(runs), Some(before)) => (runs.put_together)(before, result),
+            _ => result,
+        });
+    }
+
+    /// Accepts the results of a place. The permit is released when they have been delivered.
     ///
     /// # Errors
     /// Returns the errors of the caller's function.
     pub(super) fn put(
         &self,
         place: Range<u64>,
-        result: Option<T>,
+        mut results: Results<T>,
         permit: Option<Permit>,
     ) -> Result<(), Error> {
         match &self.runs {
             Some(runs) => {
                 drop(permit);
-                runs.put(place, result);
+                runs.put(place, results.pop());
                 Ok(())
             }
             None => self.sink.hand_over(self.index, |file| {
-                file.results.insert(place.start, (place.end, result, permit));
+                file.results.insert(place.start, (place.end, results, permit));
             }),
         }
     }
@@ -144,7 +162,7 @@ impl<T> Gather<'_, '_, T> {
         let whole = runs.filter(|_| end.is_ok()).and_then(Runs::into_result);
         sink.hand_over(index, |file| {
             if let Some(result) = whole {
-                file.results.insert(file.next, (u64::MAX, Some(result), None));
+                file.results.insert(file.next, (u64::MAX, smallvec![result], None));
             }
             file.end = Some((end, permit));
         })

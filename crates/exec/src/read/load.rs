@@ -1,6 +1,7 @@
 //! Loading of cold parts by the I/O thread: into the page cache, from which the compute threads fetch them like
 //! resident parts; or into buffers, if an engine was chosen or the page cache does not keep the pages.
 
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +14,14 @@ use sakiyomi_io::shared::{Io, IoOptions};
 use sakiyomi_io::{BufferPool, EngineKind, EngineSpec, Memory, ReadOptions, ReadStream};
 
 use super::ahead::{Ahead, Device};
+use super::decode::{BEGINNING_BYTES, Units};
 use super::error::Error;
 use super::fetch::Fetch;
-use super::plan::{piece_max, tapered};
+use super::file_job::FileGuard;
+use super::plan::piece_max;
+use super::quotations::Piece;
 use super::schedule::Scheduler;
 use super::stream::{Bytes, Stream, fill_buffer};
-use super::work::FileGuard;
 use crate::executor::Tasks;
 
 /// Bytes loaded into the page cache before they are dispatched. The minimum makes processing start soon and all threads
@@ -73,7 +76,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         let from = fetch.single.file().file();
         let mut ahead = Ahead::new(from, device, part.clone());
         let most = piece_max(u64::MAX, self.work.read.bytes_ahead(), self.work.read.threads);
-        for piece in tapered(part.clone(), LOADED_BYTES.start.min(most)..LOADED_BYTES.end.min(most)) {
+        let sizes = self.work.sizes(LOADED_BYTES.start.min(most)..LOADED_BYTES.end.min(most));
+        for piece in self.work.shape.grid.tapered(part.clone(), sizes) {
             if device.needs_help(self.work.blocks.is_low()) {
                 ahead.keep(piece.start);
             }
@@ -102,9 +106,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             let Some(block) = blocks.next() else { break };
             let block = block?;
             ahead.iter_mut().for_each(|ahead| ahead.keep(block.offset()));
-            let file = file.clone();
-            let work =
-                move |_: &Tasks<'w>| file.piece(block.offset(), Bytes::Block(block.send()), Some(permit));
+            let (file, offset, bytes) = (file.clone(), block.offset(), Bytes::Block(block.send()));
+            let work = move |_: &Tasks<'w>| file.piece(Piece { offset, bytes, permit: Some(permit) });
             tasks.task("block").spawn(work).forget();
         }
         Ok(())
@@ -120,21 +123,16 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         part: Range<u64>,
     ) -> Result<ReadStream, sakiyomi_io::Error> {
         let (read, engine) = (self.work.read, self.work.method());
-        if read.paths.len() > 1 {
-            let alignment = from.alignment().offset;
-            if !read.block.is_multiple_of(alignment) {
-                let (path, block) = (path.to_owned(), read.block);
-                return Err(sakiyomi_io::Error::Unaligned { path, block, alignment });
-            }
-            let ahead = engine.ahead(read.block);
-            let options = SharedOptions { block: read.block, ahead, ..SharedOptions::default() };
+        let block = read.io_block().next_multiple_of(from.alignment().offset);
+        if self.files.are_many {
+            let options = SharedOptions { block, ahead: engine.ahead(block), ..SharedOptions::default() };
             return ReadStream::shared(self.shared_io(engine)?, from, part, &options);
         }
-        let blocks = (part.end - part.start).div_ceil(read.block as u64);
+        let blocks = (part.end - part.start).div_ceil(block as u64);
         let options = ReadOptions {
             engine,
             access: read.access,
-            block: read.block,
+            block,
             hold: (read.blocks_ahead() + 1)
                 .min(usize::try_from(blocks).unwrap_or(usize::MAX).saturating_add(1)),
             range: Some(part),
@@ -149,17 +147,53 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         let read = self.work.read;
         if self.io.is_none() {
             // A direct transfer is widened to the alignment at both ends.
-            let block = class_size(read.block.saturating_add(2 * ALIGNMENT_MAX));
-            let blocks = engine.ahead(read.block) + read.blocks_ahead() + 1;
+            let block = class_size(read.io_block().saturating_add(2 * ALIGNMENT_MAX));
+            let blocks = engine.ahead(read.io_block()) + read.blocks_ahead() + 1;
             let options = IoOptions { engine, budget: block.saturating_mul(blocks), memory: Memory::Huge };
             self.io = Some(Io::open(&options)?);
         }
         Ok(self.io.as_ref().expect("just opened"))
     }
 
+    /// Reads an input without offsets, decoded if it is compressed.
+    pub(super) fn load_stream(
+        &self,
+        tasks: &Tasks<'w>,
+        file: &FileGuard<'w, 'g, T>,
+        mut from: Stream<'w>,
+    ) -> Result<(), Error> {
+        if self.work.read.decoder.is_some() {
+            let beginning = from.beginning(BEGINNING_BYTES).map_err(|source| file.unreadable(source))?;
+            if let Some(format) = self.work.format(beginning).map_err(|source| file.unreadable(source))? {
+                return self.load_units(tasks, file, format.units(Box::new(from)));
+            }
+        }
+        self.load_blocks(tasks, file, &mut from)
+    }
+
+    /// Makes a task of each unit of a compressed input.
+    pub(super) fn load_units(
+        &self,
+        tasks: &Tasks<'w>,
+        file: &FileGuard<'w, 'g, T>,
+        units: io::Result<Units<'_>>,
+    ) -> Result<(), Error> {
+        file.note_plan(0, Some(EngineSpec::usual(EngineKind::Read)));
+        let mut offset = 0;
+        for unit in units.map_err(|source| file.unreadable(source))? {
+            let unit = unit.map_err(|source| file.unreadable(source))?;
+            let length = unit.length;
+            let Some(permit) = self.work.room_for(length).filter(|_| !file.is_over()) else { break };
+            let file = file.clone();
+            tasks.task("block").spawn(move |_| file.unit(offset, unit, permit)).forget();
+            offset += length;
+        }
+        Ok(())
+    }
+
     /// Reads an input without offsets, and makes a task of each block. Before it waits for the writer, it waits until
     /// all earlier blocks are processed: they may be enough, and the writer may wait for the result.
-    pub(super) fn load_stream(
+    fn load_blocks(
         &self,
         tasks: &Tasks<'w>,
         file: &FileGuard<'w, 'g, T>,
@@ -167,7 +201,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
     ) -> Result<(), Error> {
         file.note_plan(0, Some(EngineSpec::usual(EngineKind::Read)));
         let read = self.work.read;
-        let pool = BufferPool::fixed(read.blocks_ahead() + 1, read.block, Memory::Huge)?;
+        let pool = BufferPool::fixed(read.blocks_ahead() + 1, read.io_block(), Memory::Huge)?;
         let mut offset = 0;
         while let Some(permit) = self.work.blocks.permit().filter(|_| !file.is_over()) {
             if from.would_wait() && (!self.work.blocks.wait_for_others() || file.is_over()) {
@@ -178,11 +212,12 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             let length = buffer.len() as u64;
             if length > 0 {
                 let file = file.clone();
-                let work = move |_: &Tasks<'w>| file.piece(offset, Bytes::Buffer(buffer), Some(permit));
+                let piece = Piece { offset, bytes: Bytes::Buffer(buffer), permit: Some(permit) };
+                let work = move |_: &Tasks<'w>| file.piece(piece);
                 tasks.task("block").spawn(work).forget();
                 offset += length;
             }
-            outcome.map_err(|source| Error::Stream { path: file.path.to_owned(), source })?;
+            outcome.map_err(|source| file.unreadable(source))?;
             if length == 0 {
                 break;
             }

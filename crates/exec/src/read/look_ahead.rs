@@ -68,11 +68,14 @@ pub(super) struct LookAhead<'w> {
     inputs: Peekable<vec::IntoIter<Input<'w>>>,
     opened: VecDeque<(&'w Path, Opened)>,
     fetched: u64,
+    /// Whether there was more than one at the beginning.
+    pub(super) are_many: bool,
 }
 
 impl<'w> LookAhead<'w> {
     pub(super) fn new(inputs: Vec<Input<'w>>) -> LookAhead<'w> {
-        LookAhead { inputs: inputs.into_iter().peekable(), opened: VecDeque::new(), fetched: 0 }
+        let are_many = inputs.len() > 1;
+        LookAhead { inputs: inputs.into_iter().peekable(), opened: VecDeque::new(), fetched: 0, are_many }
     }
 
     pub(super) fn is_at_end(&mut self) -> bool {

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use sakiyomi_io::page_cache::residency;
 
+use super::grid::cut;
+
 /// The parts of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -80,30 +82,6 @@ pub(super) fn piece_max(bytes: u64, room: u64, threads: usize) -> u64 {
 /// Minimum size of a piece: smaller ones take longer to map than to process.
 const PIECE_MIN_BYTES: u64 = 256 << 10;
 
-/// Divides a range into pieces that are small at its beginning and its end, so that threads start soon and end
-/// together; in between, a piece has up to a quarter of the bytes on its shorter side. `sizes` are powers of two, and
-/// pieces begin at multiples of their size where possible.
-pub(super) fn tapered(range: Range<u64>, sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> + Send {
-    let mut at = range.start;
-    std::iter::from_fn(move || {
-        let most = (at - range.start).min(range.end - at) / 4;
-        let size = (1 << most.max(1).ilog2()).clamp(sizes.start, sizes.end);
-        let piece = at..((at / size + 1) * size).min(range.end);
-        at = piece.end;
-        (!piece.is_empty()).then_some(piece)
-    })
-}
-
-/// Divides a range into pieces that begin at multiples of `size`.
-pub(super) fn cut(range: Range<u64>, size: u64) -> impl Iterator<Item = Range<u64>> + Send {
-    let first = range.start / size;
-    let count = if range.is_empty() { 0 } else { range.end.div_ceil(size) - first };
-    (0..count).map(move |index| {
-        let start = (first + index) * size;
-        start.max(range.start)..(start + size).min(range.end)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,25 +102,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tapered_pieces_have_no_gaps_and_are_small_at_both_ends(start in 0u64..40 << 20, length in 0u64..40 << 20) {
-            let (range, sizes) = (start..start + length, 256 << 10..2 << 20);
-            let pieces: Vec<Range<u64>> = tapered(range.clone(), sizes.clone()).collect();
-            let mut at = start;
-            for piece in &pieces {
-                prop_assert!(piece.start == at && piece.end > at);
-                at = piece.end;
-                let edge = (piece.start - start).min(range.end - piece.start);
-                prop_assert!(at - piece.start <= (edge / 4).clamp(sizes.start, sizes.end));
-                prop_assert!(piece.start / sizes.end == (at - 1) / sizes.end, "{piece:?}");
-            }
-            prop_assert_eq!(at, range.end);
-            let most = 4 * 16 + length / sizes.end * 2;
-            prop_assert!(pieces.len() as u64 <= most, "{} pieces", pieces.len());
-        }
-    }
-
-    proptest! {
-        #[test]
         fn pieces_are_so_small_that_all_threads_have_one(
             bytes in 0u64..1 << 40, room in 1u64 << 20..1 << 32, threads in 1usize..1024,
         ) {
@@ -151,11 +110,5 @@ mod tests {
             prop_assert!(most == 1 || room / most >= 2 * threads as u64);
             prop_assert!(most <= PIECE_MIN_BYTES || bytes / most >= 16 * threads as u64);
         }
-    }
-
-    #[test]
-    fn pieces_have_no_gaps() {
-        assert_eq!(cut(5..25, 10).collect::<Vec<_>>(), [5..10, 10..20, 20..25]);
-        assert_eq!(cut(7..7, 10).count(), 0);
     }
 }

@@ -19,7 +19,7 @@ pub struct Report {
     pub method: Option<EngineSpec>,
     /// Time from start to end.
     pub elapsed: Duration,
-    /// Total time in the mapping function, over all threads.
+    /// Total time in the mapping function, over all threads, with the reduction of adjacent blocks.
     pub computing: Duration,
     /// Whether the I/O thread got the priority that it requested; `None` without an I/O thread.
     pub io_is_urgent: Option<bool>,
@@ -54,4 +54,6 @@ pub enum Wanted {
     More,
     /// Nothing more of this file.
     NextFile,
+    /// Nothing more of any file: the read ends, without an error.
+    Nothing,
 }

@@ -2,10 +2,10 @@
 //!
 //! It starts the next file as soon as the last block of one is loaded, while the blocks loaded so far are processed.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::ops::Range;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::sync::Arc;
 
 use sakiyomi_io::read::Single;
@@ -13,13 +13,16 @@ use sakiyomi_io::{EngineKind, Io};
 
 use super::ahead::Devices;
 use super::builder::IoThread;
+use super::decode::{BEGINNING_BYTES, Format};
 use super::error::Error;
 use super::fetch::{Buffers, Fetch};
+use super::file_job::FileGuard;
 use super::look_ahead::{Input, LookAhead, Opened};
-use super::plan::{Plan, cut, piece_max, tapered};
+use super::plan::{Plan, piece_max};
+use super::report::Report;
 use super::stream::Stream;
 use super::tuner::Transfer;
-use super::work::{FileGuard, SMALL_FILE_MAX, Work};
+use super::work::{SMALL_FILE_MAX, Work};
 use crate::executor::{Handle, Lane, Tasks, Threads};
 
 /// Bytes of a resident file that a thread maps at a time.
@@ -27,8 +30,8 @@ const MAPPED_MAX_BYTES: u64 = 16 << 20;
 /// Bytes that a thread maps at a time at the beginning and the end of a resident file.
 const MAPPED_AT_ENDS_BYTES: u64 = 1 << 20;
 
-/// Reads all inputs; returns whether the I/O thread got its priority.
-pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<bool, Error> {
+/// Reads all inputs.
+pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<Report, Error> {
     let run = {
         let (work, inputs) = (&work, inputs);
         Threads::new(work.read.threads).run(move |tasks| {
@@ -39,8 +42,8 @@ pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<
             tasks.wait(last)
         })
     };
-    work.into_stopped()?;
-    Ok(run??)
+    let report = work.into_report()?;
+    Ok(Report { io_is_urgent: Some(run??), ..report })
 }
 
 /// Parts to load after the resident ones have been processed.
@@ -52,7 +55,7 @@ struct Later<'w> {
 
 pub(super) struct Scheduler<'w, 'g, T> {
     pub(super) work: &'w Work<'g, T>,
-    files: LookAhead<'w>,
+    pub(super) files: LookAhead<'w>,
     /// Number of files begun.
     begun: usize,
     pub(super) devices: Devices,
@@ -76,7 +79,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             let file = self.work.file(self.begun, path, permit);
             self.begun += 1;
             let rest = match input {
-                Err(Input::Stream(_, mut from)) => self.load_stream(tasks, &file, &mut from).map(|()| None),
+                Err(Input::Stream(_, from)) => self.load_stream(tasks, &file, from).map(|()| None),
                 // The input was not opened ahead. Opening it may block, as with a FIFO, so all earlier files must end
                 // first: the caller may then want no more, or they hold the descriptors that it needs.
                 Err(Input::Path(_)) if !self.work.files.wait_for_others() => return,
@@ -118,18 +121,31 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             return Err(Error::Stream { path: file.path.to_owned(), source });
         }
         if !kind.is_file() && !kind.is_block_device() {
-            let mut from = Stream::of_file(from, self.work.in_order);
-            return self.load_stream(tasks, file, &mut from).map(|()| None);
+            let from = Stream::of_file(from, self.work.in_order);
+            return self.load_stream(tasks, file, from).map(|()| None);
         }
         if is_small(&metadata) && self.work.takes_small() {
             let resident = plan.map_or(0, |plan| plan.resident_bytes());
             file.note_plan(resident, (resident < metadata.len()).then(|| self.work.method()));
             let Some(permit) = self.work.blocks.permit() else { return Ok(None) };
             let file = file.clone();
-            tasks.task("block").spawn(move |_| file.read_small(&mut from, Some(permit))).forget();
+            tasks.task("block").spawn(move |_| file.read_small(from, Some(permit))).forget();
             return Ok(None);
         }
+        if let Some(format) = self.format(&from).map_err(|source| file.unreadable(source))? {
+            return self.load_units(tasks, file, format.units(Box::new(from))).map(|()| None);
+        }
         self.dispatch_large(tasks, file, plan)
+    }
+
+    /// Returns the format of a file, if it is compressed and to be decoded.
+    fn format(&self, from: &File) -> io::Result<Option<&'static dyn Format>> {
+        let mut beginning = [0; BEGINNING_BYTES];
+        if self.work.read.decoder.is_none() {
+            return Ok(None);
+        }
+        let filled = from.read_at(&mut beginning, 0)?;
+        self.work.format(&beginning[..filled])
     }
 
     fn dispatch_large(
@@ -152,7 +168,9 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             None => Plan::all_cold(range.clone()),
             Some(plan) => plan,
         };
-        let plan = if self.work.in_order && !plan.cold.is_empty() { Plan::all_cold(range) } else { plan };
+        file.note_end(range.end);
+        let is_sequential = self.work.is_sequential();
+        let plan = if is_sequential && !plan.cold.is_empty() { Plan::all_cold(range) } else { plan };
         let by_whom = read.io == IoThread::Dedicated && !plan.cold.is_empty();
         file.note_plan(plan.resident_bytes(), by_whom.then(|| self.work.method()));
         match read.io {
@@ -177,11 +195,11 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             EngineKind::Mmap | EngineKind::Populate => Transfer::Mmap,
             _ => Transfer::Copy,
         };
-        let fetch = Arc::new(Fetch::only(single, transfer, read.block, self.buffers.clone()));
-        let block = read.block as u64;
+        let (grid, block) = (self.work.shape.grid, read.io_block());
+        let fetch = Arc::new(Fetch::only(single, transfer, grid, block, self.buffers.clone()));
         let ranges = plan.resident.into_iter().chain(plan.cold);
-        let pieces = ranges.flat_map(move |range| cut(range, block));
-        if self.work.in_order {
+        let pieces = ranges.flat_map(move |range| grid.cut(range, block as u64));
+        if self.work.is_sequential() {
             self.one_by_one(tasks, file, pieces, &fetch);
         } else {
             self.side_by_side(tasks, file, pieces, fetch).forget();
@@ -197,14 +215,15 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         plan: Plan,
     ) -> Result<Option<Later<'w>>, Error> {
         let (read, bytes) = (self.work.read, plan.resident_bytes());
-        let fetch = Fetch::faster(single, plan.bytes(), read.block, self.buffers.clone());
+        let grid = self.work.shape.grid;
+        let fetch = Fetch::faster(single, plan.bytes(), grid, read.io_block(), self.buffers.clone());
         let fetch = Arc::new(fetch);
         let Plan { resident, cold, is_too_large } = plan;
-        let room = if self.work.in_order { read.bytes_ahead() } else { u64::MAX };
+        let room = if self.work.is_sequential() { read.bytes_ahead() } else { u64::MAX };
         let most = piece_max(bytes, room, read.threads).min(MAPPED_MAX_BYTES);
-        let sizes = most.min(MAPPED_AT_ENDS_BYTES)..most;
-        let pieces = resident.into_iter().flat_map(move |range| tapered(range, sizes.clone()));
-        if self.work.in_order && bytes > 0 {
+        let sizes = self.work.sizes(most.min(MAPPED_AT_ENDS_BYTES)..most);
+        let pieces = resident.into_iter().flat_map(move |range| grid.tapered(range, sizes.clone()));
+        if self.work.is_sequential() && bytes > 0 {
             self.one_by_one(tasks, file, pieces, &fetch);
             return Ok(None);
         }

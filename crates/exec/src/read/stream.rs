@@ -16,6 +16,8 @@ pub(super) enum Bytes {
     Buffer(Buffer),
     /// From a small file.
     Small(SmallBuf),
+    /// A copy, or decoded.
+    Own(Vec<u8>),
 }
 
 impl Bytes {
@@ -28,7 +30,7 @@ impl Bytes {
     pub(super) fn intact(&self) -> Result<(), sakiyomi_io::Error> {
         match self {
             Bytes::Block(block) => block.intact(),
-            Bytes::Buffer(_) | Bytes::Small(_) => Ok(()),
+            Bytes::Buffer(_) | Bytes::Small(_) | Bytes::Own(_) => Ok(()),
         }
     }
 }
@@ -41,6 +43,7 @@ impl Deref for Bytes {
             Bytes::Block(block) => block,
             Bytes::Buffer(buffer) => buffer,
             Bytes::Small(small) => &small.bytes[..small.filled],
+            Bytes::Own(bytes) => bytes,
         }
     }
 }
@@ -73,6 +76,24 @@ impl<'f> Stream<'f> {
     /// Prepends bytes that were read before.
     pub(super) fn behind(self, before: Vec<u8>) -> Stream<'f> {
         Stream { before: Cursor::new(before), ..self }
+    }
+
+    /// Returns up to `most` bytes at the beginning, which stay there.
+    pub(super) fn beginning(&mut self, most: usize) -> io::Result<&[u8]> {
+        let at = self.before.position() as usize;
+        if self.before.get_ref().len() - at < most {
+            let mut beginning = self.before.get_ref()[at..].to_vec();
+            let filled = beginning.len();
+            beginning.resize(most, 0);
+            // The bytes before are part of the beginning.
+            self.before = Cursor::default();
+            let (more, outcome) = self.fill(&mut beginning[filled..]);
+            outcome?;
+            beginning.truncate(filled + more);
+            self.before = Cursor::new(beginning);
+        }
+        let (at, bytes) = (self.before.position() as usize, self.before.get_ref());
+        Ok(&bytes[at..bytes.len().min(at + most)])
     }
 
     /// Returns whether the next read would block, so that results of earlier blocks must be delivered first.

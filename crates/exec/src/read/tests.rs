@@ -1,4 +1,12 @@
+#[cfg(feature = "compression")]
+mod compressed;
+mod exact;
+mod functions;
+mod records;
+
 use std::io::{self, Cursor, Write};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,6 +15,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use sakiyomi_io::Access;
+use sakiyomi_io::file::IoFile;
 use sakiyomi_io::page_cache::drop_pages;
 use sakiyomi_os::loop_device::LoopDevice;
 use sakiyomi_testing::{ScratchFile, skipped};
@@ -86,7 +96,7 @@ proptest! {
 
 /// Like [`ways`], for many files.
 fn ways_of_many(paths: &[PathBuf]) -> Vec<BlockedRead> {
-    let many = |one: BlockedRead| BlockedRead { paths: paths.to_vec(), ..one };
+    let many = |one: BlockedRead| BlockedRead { source: Paths(paths.to_vec()), ..one };
     ways(Path::new("")).into_iter().map(many).collect()
 }
 
@@ -380,11 +390,15 @@ fn all_blocks_before_an_error_have_results() {
             std::thread::sleep(Duration::from_millis(5));
             block.to_vec()
         };
-        let read = blocked_read("stream").block(100_000).threads(2);
-        let from = io::Read::chain(Cursor::new(&text), Failing);
-        let ended = read.map(slow).in_order_stream(from, |block| given.write_all(&block));
+        let read = || blocked_read("stream").threads(2);
+        let from = || io::Read::chain(Cursor::new(&text), Failing);
+        let ended = read().map(slow).in_order_stream(from(), |block| given.write_all(&block));
         assert!(matches!(ended, Err(Error::Stream { .. })), "{ended:?}");
         assert!(given == text, "{} of {} bytes", given.len(), text.len());
+        let (mut given, blocks) = (Vec::new(), read().block(10_000).map(slow));
+        blocks.in_order_stream(from(), |block| given.write_all(&block)).unwrap_err();
+        // The last one was not complete.
+        assert!(given == text[..text.len() - 500], "{} of {} bytes", given.len(), text.len());
     }
 }
 
@@ -400,7 +414,7 @@ fn changed_meanwhile(
         make_cold(scratch.path());
     }
     let once = Once::new();
-    let read = BlockedRead { paths: vec![scratch.path().to_owned()], ..way.clone() };
+    let read = BlockedRead { source: Paths(vec![scratch.path().to_owned()]), ..way.clone() };
     let map = |block: &[u8]| {
         once.call_once(|| change(scratch.path()));
         block.to_vec()

@@ -13,7 +13,7 @@ pub(super) enum Transfer {
     Copy,
 }
 
-/// Receives the time of each piece, from its transfer to the end of its processing, and chooses the transfer of the
+/// Receives the CPU time of each piece, from its transfer to the end of its processing, and chooses the transfer of the
 /// next one.
 #[derive(Debug)]
 pub(super) struct Tuner {
@@ -32,6 +32,10 @@ const TUNED_MIN_BYTES: u64 = 256 << 20;
 /// Copying must take less than this fraction of the time of mapping: a smaller difference may be chance or the cost of
 /// a trial's mapping.
 const COPY_MAX_RATIO: f64 = 0.9;
+
+/// Time per byte above which no trials are made: the transfers differ by some hundredths of a nanosecond, which is no
+/// tenth of that.
+const TUNED_MAX_NS_A_BYTE: f64 = 1.0;
 
 #[derive(Debug, Default)]
 struct Trials {
@@ -84,12 +88,15 @@ impl Tuner {
         (transfer, TRIAL_BYTES)
     }
 
-    /// Records the `time` from the transfer of `bytes` bytes to the end of their processing.
+    /// Records the CPU `time` from the transfer of `bytes` bytes to the end of their processing.
     pub(super) fn took(&mut self, transfer: Transfer, bytes: u64, time: Duration) {
         if self.settled.is_some() || bytes != TRIAL_BYTES {
             return;
         }
         self.of_transfer(transfer).ended(time.as_nanos() as f64 / bytes as f64);
+        if self.map.least.is_some_and(|least| least > TUNED_MAX_NS_A_BYTE) && self.copy.begun == 0 {
+            self.settled = Some(Transfer::Mmap);
+        }
         if let (Some(map), Some(copy)) = (self.map.result(), self.copy.result()) {
             self.settled = Some(if copy < COPY_MAX_RATIO * map { Transfer::Copy } else { Transfer::Mmap });
         }
@@ -151,6 +158,12 @@ mod tests {
             if transfer == Transfer::Mmap && call != 4 { 10.0 * usual } else { usual }
         };
         assert_eq!(run(&mut Tuner::of(all), all, took).1, TRIALS_PER_TRANSFER as u64 * TRIAL_BYTES);
+    }
+
+    #[test]
+    fn a_slow_function_needs_no_trials() {
+        let all = 1 << 30;
+        assert_eq!(run(&mut Tuner::of(all), all, |_, _| 2.0), (all, 0));
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! Tests of the public interface.
 
+mod examples;
 mod executors;
 mod reads;

@@ -256,7 +256,7 @@ impl InputOffset {
 /// Passes on the outcome of files in order, including standard input.
 fn in_turn<T: Send>(
     names: &[OsString],
-    mapped: Mapped<impl Fn(usize, &[u8]) -> T + Sync>,
+    mapped: Mapped<'_, T>,
     mut take: impl FnMut(usize, Event<T>) -> io::Result<Wanted> + Send,
 ) -> Result<(), read::Error> {
     if names != ["-"] {

@@ -1,0 +1,79 @@
+//! gzip (RFC 1952): members one after the other; and BGZF, whose members say how long they are, so that they can be
+//! decoded in parallel (as `bgzip` writes them; the specification of SAM, section 4.1).
+
+use std::io::{self, BufReader, Read};
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::parts::{self, Divisible, append, decoded_units, invalid};
+use super::{Bytes, Format, Units};
+
+/// Bytes of the input read in one call.
+const INPUT_BYTES: usize = 256 << 10;
+
+/// Members of unknown length.
+pub(super) struct Gzip;
+
+impl Format for Gzip {
+    fn reader<'r>(&self, from: Bytes<'r>) -> io::Result<Bytes<'r>> {
+        Ok(Box::new(decoder(from)))
+    }
+
+    fn units<'r>(&self, from: Bytes<'r>) -> io::Result<Units<'r>> {
+        Ok(decoded_units(decoder(from)))
+    }
+}
+
+fn decoder<R: Read>(from: R) -> MultiGzDecoder<BufReader<R>> {
+    MultiGzDecoder::new(BufReader::with_capacity(INPUT_BYTES, from))
+}
+
+/// Members of up to 64 KiB, each with its length.
+pub(super) struct Bgzf;
+
+/// Bytes at the beginning of a member up to its length.
+const HEADER_BYTES: usize = 18;
+/// The checksum and the size at the end of a member.
+const TRAILER_BYTES: usize = 8;
+/// Maximum number of bytes of a member after decoding.
+const CONTENT_MAX_BYTES: u32 = 64 << 10;
+
+impl Bgzf {
+    /// Returns the size of the member that begins so; `None` if it does not state one.
+    pub(super) fn size(header: &[u8]) -> Option<usize> {
+        let &[0x1f, 0x8b, 8, 4, _, _, _, _, _, _, 6, 0, b'B', b'C', 2, 0, low, high, ..] = header else {
+            return None;
+        };
+        let size = usize::from(u16::from_le_bytes([low, high])) + 1;
+        (size >= HEADER_BYTES + TRAILER_BYTES).then_some(size)
+    }
+}
+
+impl Format for Bgzf {
+    fn reader<'r>(&self, from: Bytes<'r>) -> io::Result<Bytes<'r>> {
+        Gzip.reader(from)
+    }
+
+    fn units<'r>(&self, from: Bytes<'r>) -> io::Result<Units<'r>> {
+        Ok(parts::units(&Bgzf, from))
+    }
+}
+
+impl Divisible for Bgzf {
+    fn part(&self, from: &mut dyn Read, packed: &mut Vec<u8>) -> io::Result<Option<u64>> {
+        let start = packed.len();
+        from.take(HEADER_BYTES as u64).read_to_end(packed)?;
+        let Some(size) = Bgzf::size(&packed[start..]) else { return Ok(None) };
+        append(from, size - HEADER_BYTES, packed)?;
+        let content = u32::from_le_bytes(*packed.last_chunk().expect("it has a trailer"));
+        if content > CONTENT_MAX_BYTES {
+            return Err(invalid("a BGZF block states more than 64 KiB"));
+        }
+        Ok(Some(content.into()))
+    }
+
+    fn unpack(&self, part: &[u8], length: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+        // One more byte than there should be, so that too many are an error rather than left out.
+        MultiGzDecoder::new(part).take(length + 1).read_to_end(bytes).map(drop)
+    }
+}
