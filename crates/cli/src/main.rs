@@ -9,7 +9,6 @@ mod child;
 mod command;
 mod completion;
 mod console;
-mod drive_file;
 mod external;
 mod log;
 mod manual;

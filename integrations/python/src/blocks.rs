@@ -357,7 +357,9 @@ impl Division {
             return one_byte(&records, "records").map(Division::Ended);
         };
         if length == 0 {
-            return Err(PyValueError::new_err("records is 0; give the length of a record, or the byte that ends it"));
+            return Err(PyValueError::new_err(
+                "records is 0; give the length of a record, or the byte that ends it",
+            ));
         }
         Ok(Division::Long(length))
     }
@@ -365,10 +367,16 @@ impl Division {
 
 fn one_byte(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u8> {
     let Ok(bytes) = value.cast::<PyBytes>() else {
-        return Err(PyTypeError::new_err(format!("{name} is {}; give a byte such as b\"\\n\"", value.repr()?)));
+        return Err(PyTypeError::new_err(format!(
+            "{name} is {}; give a byte such as b\"\\n\"",
+            value.repr()?
+        )));
     };
     match bytes.as_bytes() {
         [byte] => Ok(*byte),
-        _ => Err(PyValueError::new_err(format!("{name} is {}; give a single byte such as b\"\\n\"", bytes.repr()?))),
+        _ => Err(PyValueError::new_err(format!(
+            "{name} is {}; give a single byte such as b\"\\n\"",
+            bytes.repr()?
+        ))),
     }
 }

@@ -7,6 +7,7 @@
 //! | `blocks.rs` | `blocked_reads`: a thread that reads ahead, and the iterator over its blocks |
 //! | `reader.rs` | the reader under `open_ahead` |
 //! | `ranges.rs` | `prefetch`, and the mapped file under `load_safetensors` |
+//! | `simulation.rs` | `simulate`, `drives`, and the pages of reports |
 //! | `process.rs` | objects whose threads a forked process does not have |
 //!
 //! # Rules
@@ -21,6 +22,7 @@ mod error;
 mod process;
 mod ranges;
 mod reader;
+mod simulation;
 
 use pyo3::prelude::*;
 
@@ -34,4 +36,6 @@ mod _native {
     use crate::ranges::{MappedFile, MappedRange, Prefetch};
     #[pymodule_export]
     use crate::reader::Reader;
+    #[pymodule_export]
+    use crate::simulation::{drives, page, simulate};
 }

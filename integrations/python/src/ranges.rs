@@ -61,7 +61,12 @@ impl Prefetch {
 impl Prefetch {
     #[new]
     #[pyo3(signature = (path, ranges, memory))]
-    fn new(py: Python<'_>, path: PathBuf, ranges: Vec<(u64, u64)>, memory: Option<u64>) -> PyResult<Prefetch> {
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        ranges: Vec<(u64, u64)>,
+        memory: Option<u64>,
+    ) -> PyResult<Prefetch> {
         let ranges = self::ranges(ranges);
         let opened = py.detach(|| builder(memory).open(path, ranges)).map_err(|error| of_ranges(&error))?;
         Ok(Prefetch { open: OfProcess::new(Mutex::new(Some(Arc::new(opened)))) })
@@ -133,7 +138,12 @@ pub(crate) struct MappedFile {
 impl MappedFile {
     #[new]
     #[pyo3(signature = (path, ranges, memory))]
-    fn new(py: Python<'_>, path: PathBuf, ranges: Vec<(u64, u64)>, memory: Option<u64>) -> PyResult<MappedFile> {
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        ranges: Vec<(u64, u64)>,
+        memory: Option<u64>,
+    ) -> PyResult<MappedFile> {
         let ranges = self::ranges(ranges);
         let mapped = py.detach(|| MappedReader::new(builder(memory).open(path, ranges)?));
         Ok(MappedFile { reader: Arc::new(OfProcess::new(mapped.map_err(|error| of_ranges(&error))?)) })

@@ -250,7 +250,9 @@ impl Reader {
 }
 
 fn before(offset: i64) -> PyErr {
-    PyValueError::new_err(format!("cannot seek by {offset}: that is before the beginning, or beyond the largest offset"))
+    PyValueError::new_err(format!(
+        "cannot seek by {offset}: that is before the beginning, or beyond the largest offset"
+    ))
 }
 
 /// Returns a time in the unit of results.

@@ -18,7 +18,10 @@ Errors are ``OSError`` where a system call has failed, and ``sakiyomi.Error`` ot
 
 from sakiyomi._native import Block, BlockedReads, Error, Prefetch
 from sakiyomi._reading import AheadFile, blocked_reads, open_ahead, prefetch
+from sakiyomi._result import Record, Result, RunResult, SimResult
+from sakiyomi._run import run
 from sakiyomi._safetensors import load_safetensors
+from sakiyomi._simulation import drives, simulate, sweep
 
 __all__ = [
     "AheadFile",
@@ -26,8 +29,16 @@ __all__ = [
     "BlockedReads",
     "Error",
     "Prefetch",
+    "Record",
+    "Result",
+    "RunResult",
+    "SimResult",
     "blocked_reads",
+    "drives",
     "load_safetensors",
     "open_ahead",
     "prefetch",
+    "run",
+    "simulate",
+    "sweep",
 ]
