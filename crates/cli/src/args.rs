@@ -14,7 +14,7 @@ use sakiyomi_simulation::{HOST_QUEUE_DEFAULT, Replaying, Workload, describe_read
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Common;
-use crate::simulation::drive_spec;
+use crate::drive_file::drive_spec;
 pub(crate) use regulate::RegulateArgs;
 
 /// Help template: help begins with a description of the command and with examples, and ends with the page of the options

@@ -9,6 +9,7 @@ mod child;
 mod command;
 mod completion;
 mod console;
+mod drive_file;
 mod external;
 mod log;
 mod manual;

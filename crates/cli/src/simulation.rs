@@ -5,10 +5,9 @@ use std::path::Path;
 use anyhow::Result;
 use sakiyomi_drive::observe::Chunking;
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_simulation::{Error, Log, NamedDrive, Simulated};
+use sakiyomi_simulation::{Error, Log, Simulated};
 
 use crate::args::WorkloadArgs;
-use crate::console::Common;
 use crate::log::Logs;
 use crate::progress::{Interrupted, Progress};
 
@@ -27,13 +26,6 @@ pub(crate) fn simulate(
         Err(Error::Stopped) => Err(Interrupted.into()),
         simulated => Ok(simulated?),
     }
-}
-
-/// Returns a built-in drive by its name, or one from a file.
-pub(crate) fn drive_spec(name: &str, common: &Common) -> Result<DriveSpec> {
-    let NamedDrive { spec, notes } = NamedDrive::open(name)?;
-    notes.iter().for_each(|note| common.note(note));
-    Ok(spec)
 }
 
 /// Returns the size of the trace's file, for a progress bar.

@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::HELP;
 use crate::console::Common;
+use crate::drive_file::drive_spec;
 use crate::output::{OutDir, Overwrite};
 use crate::parallel;
 use crate::provenance::{machine, nanos};
 use crate::shard::{Definition, Effort, PointsArgs, Reproducible, ShardSet, run_shard};
-use crate::simulation::drive_spec;
 use crate::vary;
 use result::point;
 

@@ -1,5 +1,6 @@
 """Results: the JSON of the commands as objects."""
 
+import copy
 import html
 import json
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ class Record(Mapping[str, Any]):
     """An object of JSON, whose keys are also attributes: ``result.response_ns.p99`` is ``result["response_ns"]["p99"]``."""
 
     __slots__ = ("_fields",)
+    _fields: dict[str, Any]
 
     def __init__(self, fields: dict[str, Any]) -> None:
         object.__setattr__(self, "_fields", fields)
@@ -21,9 +23,10 @@ class Record(Mapping[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         # Names of Python's own are asked for while an object is copied, when there are no fields yet.
-        if name.startswith("_") or name not in self._fields:
-            raise AttributeError(f"{type(self).__name__} has no key {name!r}; it has {', '.join(self._fields)}"
-                                 if not name.startswith("_") else name)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._fields:
+            raise AttributeError(f"{type(self).__name__} has no key {name!r}; it has {', '.join(self._fields)}")
         return self[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -48,7 +51,7 @@ class Record(Mapping[str, Any]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a copy of it as plain dicts, lists, numbers and strings."""
-        return json.loads(json.dumps(self._fields))
+        return copy.deepcopy(self._fields)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._fields!r})"
@@ -69,6 +72,7 @@ class Result(Record):
     """
 
     __slots__ = ("_document",)
+    _document: str
 
     def __init__(self, document: str) -> None:
         object.__setattr__(self, "_document", document)

@@ -77,7 +77,7 @@ def load_safetensors(
         if start == stop:
             arrays[name] = numpy.empty(shape, types[name])
         else:
-            arrays[name] = numpy.frombuffer(mapped.range(index), types[name]).reshape(shape)
+            arrays[name] = numpy.frombuffer(memoryview(mapped.range(index)), types[name]).reshape(shape)
     return arrays
 
 
@@ -90,7 +90,7 @@ def _dtype(numpy: Any, path: PathLike, name: str, kind: str) -> Any:
     if kind in _NUMPY_TYPES:
         return numpy.dtype(_NUMPY_TYPES[kind][0])
     try:
-        import ml_dtypes
+        import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise Error(
             f"the tensor {name!r} of {os.fsdecode(path)} has the type {kind}, which NumPy has not; "

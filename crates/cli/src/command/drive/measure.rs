@@ -18,9 +18,9 @@ use serde::Serialize;
 
 use super::fit::{Parameter, Policy, name, parameter_table, policy_table};
 use crate::console::{Common, print_result, print_text};
+use crate::drive_file::drive_spec;
 use crate::output::OutFile;
 use crate::progress::Progress;
-use crate::simulation::drive_spec;
 
 pub(super) const EXAMPLES: &str = "Examples:
   sudo sakiyomi drive measure /dev/sdb
