@@ -52,7 +52,7 @@ class AheadFile(io.RawIOBase):
     """An unbuffered binary file that is read ahead; ``open_ahead`` returns it with a buffer.
 
     A thread watches the position and the waits, and has the page cache filled ahead, as far as it pays. It is started only
-    when a read has had to wait: cached files are read at the speed of a plain file.
+    when a read has had to wait.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """Results: the JSON of the commands as objects."""
 
 import copy
-import html
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -90,6 +89,8 @@ class Result(Record):
         return _native.page(self._document, json.loads(self._document)["schema"])
 
     def _repr_html_(self) -> str:
+        import html
+
         # A frame: the styles and the script of the page do not meet those of the notebook.
         page = html.escape(self.to_html(), quote=True)
         return f'<iframe srcdoc="{page}" style="width: 100%; height: 640px; border: 0"></iframe>'

@@ -1,16 +1,14 @@
 """Commands whose files are read ahead."""
 
 import os
-import shutil
-import signal
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sakiyomi._native import Error
 from sakiyomi._result import RunResult
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 def run(
@@ -41,6 +39,12 @@ def run(
     >>> report.io_wait_ns, report.prefetched_bytes  # doctest: +SKIP
     (120000000, 1073741824)
     """
+    # Not at the import of the package, which they would make several times as long.
+    import shutil
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
     if isinstance(command, (str, bytes)) or not command:
         raise TypeError(f"the command is {command!r}; give a list of the program and its arguments")
     environment = popen.get("env")
@@ -76,6 +80,8 @@ def _wait(process: "subprocess.Popen[Any]") -> int:
     try:
         return process.wait()
     except KeyboardInterrupt:
+        import signal
+
         # One that came from elsewhere, such as a notebook, has not reached it.
         process.send_signal(signal.SIGINT)
         process.wait()

@@ -5,12 +5,14 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sakiyomi import _native
 from sakiyomi._reading import PathLike
 from sakiyomi._result import Record, SimResult
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 def drives() -> list[Record]:
@@ -87,7 +89,7 @@ def sweep(
     trace: PathLike,
     drive: PathLike,
     settings: Mapping[str, Iterable[Any]],
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
     **options: Any,
 ) -> list[SimResult]:
     """Simulate all combinations of settings.
