@@ -4,13 +4,13 @@ mod regulate;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
-use sakiyomi_drive::replay::{Pace, Replay};
 use sakiyomi_drive::spec::{ArraySpec, DriveSpec};
 use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_model::Nanos;
 use sakiyomi_model::suggest::{did_you_mean, similar};
+use sakiyomi_simulation::{HOST_QUEUE_DEFAULT, Replaying, Workload, describe_reading};
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Common;
@@ -114,7 +114,7 @@ impl TraceArgs {
             format: self.format,
             sort_window: self.sort_window,
             device: self.device,
-            map: if self.map.is_some() { DeviceMap::Concat } else { DeviceMap::Refuse },
+            map: self.map(),
             time_scale: self.time_scale,
             action,
         })
@@ -122,15 +122,14 @@ impl TraceArgs {
 
     /// Describes how the trace is read, where options change its content.
     fn describe(&self) -> impl Iterator<Item = String> {
-        let device = self.device.map(|device| format!("device {device}"));
-        let map = self.map.as_ref().map(|_| "devices concatenated".to_owned());
-        let scale = (self.time_scale != 1.0).then(|| format!("times x {}", self.time_scale));
-        [device, map, scale].into_iter().flatten()
+        let (device, map, time_scale) = (self.device, self.map(), self.time_scale);
+        describe_reading(&ReadOptions { device, map, time_scale, ..ReadOptions::default() })
+    }
+
+    fn map(&self) -> DeviceMap {
+        if self.map.is_some() { DeviceMap::Concat } else { DeviceMap::Refuse }
     }
 }
-
-/// Default bound of the host's queue, in requests.
-const HOST_QUEUE_DEFAULT: u32 = 1 << 20;
 
 /// How a trace is replayed.
 #[derive(Clone, Debug, Args)]
@@ -156,18 +155,14 @@ pub(crate) struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    pub(crate) fn replay(&self, trace_is_closed: bool) -> Result<Replay> {
-        let closed = self.closed_loop || trace_is_closed && !self.open_loop;
-        let pace = match self.outstanding {
-            outstanding if closed => Pace::Closed { outstanding: outstanding.unwrap_or(1) as usize },
-            None => Pace::Open,
-            Some(outstanding) => {
-                bail!(
-                    "--outstanding {outstanding}: only a closed loop has a number of outstanding requests; add --closed-loop"
-                )
-            }
+    fn replaying(&self) -> Replaying {
+        let is_closed = match (self.closed_loop, self.open_loop) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
         };
-        Ok(Replay { pace, host_queue: self.host_queue as usize })
+        let Self { outstanding, host_queue, wrap, .. } = *self;
+        Replaying { is_closed, outstanding, host_queue, wrap }
     }
 }
 
@@ -193,17 +188,10 @@ impl WorkloadArgs {
         format!("{:?} {:?} warm_up {:?}", self.reading, self.replaying, self.warm_up)
     }
 
-    /// Describes how the trace is replayed for a result, unless simply at its own times.
-    pub(crate) fn describe(&self, replay: &Replay) -> Vec<String> {
-        let mut words = Vec::new();
-        if let Pace::Closed { outstanding } = replay.pace {
-            words.push(format!("closed loop, {outstanding} outstanding"));
-        }
-        words.extend(self.reading.describe());
-        words.extend(self.replaying.wrap.then(|| "wrapped".to_owned()));
-        let bounded = replay.host_queue != HOST_QUEUE_DEFAULT as usize;
-        words.extend(bounded.then(|| format!("host queue of {}", replay.host_queue)));
-        words
+    /// Returns the trace and its processing.
+    pub(crate) fn workload(&self) -> Result<Workload> {
+        let (trace, reading) = (self.trace.clone(), self.reading.options()?);
+        Ok(Workload { trace, reading, replaying: self.replaying.replaying(), warm_up: self.warm_up })
     }
 }
 

@@ -9,6 +9,7 @@ use sakiyomi_drive::Drive;
 use sakiyomi_drive::log::{CacheEvent, DiskEvent, Event};
 use sakiyomi_drive::observe::{Observation, Point};
 use sakiyomi_model::{Breakdown, Class, Completion, Nanos, Outcome, ReadClass};
+use sakiyomi_simulation::Log;
 use sakiyomi_trace::op_name;
 use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
 
@@ -67,8 +68,17 @@ impl Logs {
         })
     }
 
-    /// Records a completed command.
-    pub(crate) fn command(&mut self, completion: &Completion) -> io::Result<()> {
+    /// Commits the logs under their names.
+    pub(crate) fn finish(self) -> Result<()> {
+        [self.commands, self.cache, self.disk, self.chunks]
+            .into_iter()
+            .try_for_each(TableFile::finish)
+            .context("cannot write the logs")
+    }
+}
+
+impl Log for Logs {
+    fn command(&mut self, completion: &Completion) -> io::Result<()> {
         let request = &completion.request;
         let part = |of: fn(&Breakdown) -> Nanos| {
             completion.detail.map_or(Value::Null, |detail| Value::U64(of(&detail.breakdown).0))
@@ -99,8 +109,7 @@ impl Logs {
         ])
     }
 
-    /// Records the events in the drive, and the chunks that have been closed.
-    pub(crate) fn drain(&mut self, drive: &mut Drive, observation: &mut Observation) -> io::Result<()> {
+    fn drain(&mut self, drive: &mut Drive, observation: &mut Observation) -> io::Result<()> {
         drive.take_log(&mut self.events);
         for event in self.events.drain(..) {
             match event {
@@ -110,14 +119,6 @@ impl Logs {
         }
         observation.take_chunks(&mut self.points);
         self.points.drain(..).try_for_each(|point| chunk_row(&mut self.chunks, &point))
-    }
-
-    /// Commits the logs under their names.
-    pub(crate) fn finish(self) -> Result<()> {
-        [self.commands, self.cache, self.disk, self.chunks]
-            .into_iter()
-            .try_for_each(TableFile::finish)
-            .context("cannot write the logs")
     }
 }
 

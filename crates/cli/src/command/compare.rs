@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use sakiyomi_report::{Comparison, Document, Present, Reported, SimResult, text};
+use sakiyomi_simulation::read_text;
 
 use serde::Deserialize;
 
 use crate::console::{Common, Envelope, print_error};
-use crate::drive_file::read_text;
 use crate::output::Overwrite;
 use check::Check;
 

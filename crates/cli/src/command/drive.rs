@@ -9,14 +9,12 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::Subcommand;
 use comfy_table::{Table, presets};
-use sakiyomi_drive::Geometry;
-use sakiyomi_drive::spec::{BUILTIN, DriveSpec, builtin, explain};
+use sakiyomi_drive::spec::{DriveSpec, builtin, explain};
 use sakiyomi_model::Bytes;
-use serde::Serialize;
+use sakiyomi_simulation::{FromDisksim, drives};
 
 use crate::args::{ArrayArg, DriveArgs, HELP};
 use crate::console::{Common, print_result, print_text};
-use crate::drive_file::FromDisksim;
 use crate::output::OutFile;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -93,17 +91,6 @@ pub(crate) struct Import {
     out: Option<PathBuf>,
 }
 
-/// A drive as a line of the list.
-#[derive(Serialize)]
-struct Line {
-    id: &'static str,
-    name: String,
-    capacity_bytes: u64,
-    rpm: f64,
-    cache_bytes: u64,
-    queue_depth: u32,
-}
-
 impl Drive {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         match self {
@@ -118,7 +105,7 @@ impl Drive {
 }
 
 fn list(common: &Common) -> Result<()> {
-    let lines: Vec<Line> = BUILTIN.iter().map(|drive| line(drive.id, &drive.spec())).collect();
+    let lines = drives();
     if common.json {
         return print_result("sakiyomi.drives/1", &lines);
     }
@@ -131,24 +118,12 @@ fn list(common: &Common) -> Result<()> {
         } else {
             format!("{:.0} TB", gigabytes / 1e3)
         };
-        let row = [line.id.to_owned(), line.name, capacity, line.rpm.to_string()];
+        let row = [line.id, line.name, capacity, line.rpm.to_string()];
         table.add_row(
             row.into_iter().chain([Bytes(line.cache_bytes).to_string(), line.queue_depth.to_string()]),
         );
     }
     print_text(&format!("{table}\n\nsakiyomi drive show NAME prints one with the source of every figure."))
-}
-
-fn line(id: &'static str, spec: &DriveSpec) -> Line {
-    let geometry = Geometry::new(&spec.geometry, &spec.servo);
-    Line {
-        id,
-        name: spec.name.clone(),
-        capacity_bytes: geometry.capacity().to_bytes(geometry.sector()).0,
-        rpm: spec.servo.rpm,
-        cache_bytes: spec.cache.size.0,
-        queue_depth: spec.queue.depth,
-    }
 }
 
 impl Show {
@@ -180,7 +155,7 @@ impl Import {
         if let Some(out) = &self.out {
             OutFile::create(out)?.write(read.drive.to_toml().as_bytes())?;
         }
-        read.emit(common);
+        read.notes().iter().for_each(|note| common.note(note));
         if let Some(out) = &self.out {
             common.note(&format!("written: {}", out.display()));
         }

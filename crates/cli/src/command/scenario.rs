@@ -17,11 +17,12 @@ use sakiyomi_report::result::ScenarioPoint;
 use sakiyomi_report::{Document, Run, ScenarioResult};
 use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, Regulation, Scenario, run};
+use sakiyomi_simulation::read_text;
 use serde::{Deserialize, Serialize};
 
 use crate::args::HELP;
 use crate::console::Common;
-use crate::drive_file::{drive_spec, read_text};
+use crate::drive_file::drive_spec;
 use crate::output::{OutDir, Overwrite};
 use crate::parallel;
 use crate::provenance::{machine, nanos};

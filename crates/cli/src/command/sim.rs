@@ -1,16 +1,15 @@
 //! `sim`: simulates a trace on a drive.
 
-mod result;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use sakiyomi_drive::observe::Chunking;
 use sakiyomi_model::Nanos;
 use sakiyomi_report::{Document, SimResult};
+use sakiyomi_simulation::{parse_chunking, sim_result};
 
 use crate::args::WorkloadArgs;
 use crate::console::Common;
@@ -19,8 +18,6 @@ use crate::output::Overwrite;
 use crate::progress::Progress;
 use crate::provenance::simulation_run;
 use crate::simulation::{simulate, trace_size};
-pub(crate) use result::disk_time;
-use result::sim_result;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sim trace.csv.gz --drive deskstar-7k250
@@ -78,29 +75,5 @@ impl Sim {
             common.note(&out.report());
         }
         Ok(document)
-    }
-}
-
-fn parse_chunking(text: &str) -> Result<Chunking> {
-    let (kind, size) = text.split_once('=').context("write it like time=1s, bytes=64MiB or commands=1000")?;
-    let positive = "it must be more than 0";
-    match kind {
-        "time" => {
-            let time: Nanos = size.parse()?;
-            // Every chunk is closed, even an empty one: shorter ones would cost more than the simulation.
-            anyhow::ensure!(time >= Nanos::MILLISECOND, "it must be at least 1ms");
-            Ok(Chunking::Time(time))
-        }
-        "bytes" => {
-            let bytes: sakiyomi_model::Bytes = size.parse()?;
-            anyhow::ensure!(!bytes.is_zero(), positive);
-            Ok(Chunking::Bytes(bytes))
-        }
-        "commands" => {
-            let commands: u64 = size.parse().context("the number of commands is not a whole number")?;
-            anyhow::ensure!(commands > 0, positive);
-            Ok(Chunking::Commands(commands))
-        }
-        _ => anyhow::bail!("a chunk is given in time, bytes or commands, not in `{kind}`"),
     }
 }

@@ -8,7 +8,7 @@ use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, ProcessOutcome, Scenario};
 
 use super::job::{hops, job};
-use crate::command::sim::disk_time;
+use sakiyomi_simulation::disk_time;
 
 const LIMIT: &str = "prefetch.limit";
 

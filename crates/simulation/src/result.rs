@@ -8,13 +8,15 @@ use sakiyomi_report::result::{
     self, ChunkMode, ChunkPoint, ClassBreakdown, CurvePoint, HistogramBin, HostQueue, curve_shares,
 };
 
-use crate::simulation::Simulated;
+use crate::Simulated;
 
 /// Bins of the histogram per factor of ten.
 const BINS_PER_DECADE: i32 = 10;
 
-/// Returns the `result` of the result document.
-pub(crate) fn sim_result(
+/// Returns the `result` of the result document. `drive` is the drive's title, `settings` those that differ from its own
+/// file.
+#[must_use]
+pub fn sim_result(
     simulated: &Simulated,
     drive: &str,
     settings: &[String],
@@ -77,7 +79,9 @@ fn seeks(seeks: Seeks) -> result::Seeks {
     result::Seeks { read: seeks.read, read_near_miss: seeks.read_near_miss, write: seeks.write }
 }
 
-pub(crate) fn disk_time(time: DiskTime) -> result::DiskTime {
+/// Converts the time of a disk by activity.
+#[must_use]
+pub fn disk_time(time: DiskTime) -> result::DiskTime {
     result::DiskTime {
         idle: time.idle.0,
         read_seek: time.read_seek.0,

@@ -1,0 +1,103 @@
+"""Types of the native part of sakiyomi."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self, final
+
+
+class Error(Exception):
+    """An error that is not one of the system."""
+
+@final
+class Block:
+    """A block of a file, or whole records, with the buffer protocol."""
+
+    @property
+    def offset(self) -> int:
+        """Offset of its first byte from the beginning of the file, in bytes."""
+    @property
+    def number(self) -> int | None:
+        """Its number in the file, from 0; None for records."""
+    @property
+    def file(self) -> int:
+        """The number of its file, from 0, in the order of the paths."""
+    @property
+    def path(self) -> str:
+        """The path of its file."""
+    def count(self, byte: bytes) -> int:
+        """Count a byte, without the interpreter's lock."""
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class BlockedReads(Iterator[Block]):
+    """An iterator over blocks of files, which are read ahead."""
+
+    def __new__(
+        cls, paths: tuple[str, ...], block: int | None, records: bytes | int | None, threads: int | None
+    ) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Block: ...
+    def close(self) -> None:
+        """End the reading. Blocks that were taken stay valid."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Reader:
+    """The reader under ``AheadFile``."""
+
+    def __new__(cls, path: str, limit: int | None, step: int | None, memory: int | None) -> Self: ...
+    def readinto(self, target: Any) -> int: ...
+    def readall(self) -> bytes: ...
+    def seek(self, offset: int, whence: int) -> int: ...
+    def tell(self) -> int: ...
+    def statistics(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+
+@final
+class Prefetch:
+    """Ranges of a file, read into the page cache in their order, ahead of the program."""
+
+    def __new__(cls, path: str, ranges: list[tuple[int, int]], memory: int | None) -> Self: ...
+    @property
+    def size(self) -> int:
+        """Size of the file when it was opened, in bytes."""
+    def range(self, index: int) -> tuple[int, int]:
+        """Return a range, cut at the end of the file: (start, stop)."""
+    def wait(self, index: int) -> bool:
+        """Wait until a range is cached; return False if the kernel does not cache this file."""
+    def advance(self, count: int) -> None:
+        """Report that the first ``count`` ranges have been used, so that prefetching goes on behind them."""
+    def statistics(self) -> dict[str, int]:
+        """Return the figures so far: prefetched_bytes, ahead_bytes, waits, io_wait_ns."""
+    def close(self) -> None:
+        """End prefetching. What is cached stays cached."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class MappedFile:
+    """A mapped file whose ranges are prefetched in their order."""
+
+    def __new__(cls, path: str, ranges: list[tuple[int, int]], memory: int | None) -> Self: ...
+    @property
+    def size(self) -> int: ...
+    def range(self, index: int) -> MappedRange: ...
+
+@final
+class MappedRange:
+    """Bytes of a mapped file, with the buffer protocol."""
+
+    @property
+    def is_truncated(self) -> bool: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def drives() -> str: ...
+def simulate(trace: str, drive: str, options: dict[str, Any]) -> tuple[str, list[str]]: ...
+def page(document: str, schema: str) -> str: ...

@@ -1,0 +1,41 @@
+//! The native part of the Python package `sakiyomi`: `sakiyomi._native`, which `python/sakiyomi` completes.
+//!
+//! | file | content |
+//! |---|---|
+//! | `error.rs` | errors as exceptions, with the sentences of the commands |
+//! | `buffer.rs` | memory that Python sees without a copy, and memory of Python's that is filled; all unsafe code |
+//! | `blocks.rs` | `blocked_reads`: a thread that reads ahead, and the iterator over its blocks |
+//! | `reader.rs` | the reader under `open_ahead` |
+//! | `ranges.rs` | `prefetch`, and the mapped file under `load_safetensors` |
+//! | `simulation.rs` | `simulate`, `drives`, and the pages of reports |
+//! | `process.rs` | objects whose threads a forked process does not have |
+//!
+//! # Rules
+//!
+//! The interpreter is released while Rust waits or copies. No lock is held while the interpreter is acquired: a thread
+//! that waits for a lock has released it. A wait of unknown length is made of short ones, between which signals are
+//! checked, so that Ctrl-C ends it. No thread of Rust's touches an object of Python's.
+
+mod blocks;
+mod buffer;
+mod error;
+mod process;
+mod ranges;
+mod reader;
+mod simulation;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    use crate::blocks::{Block, BlockedReads};
+    #[pymodule_export]
+    use crate::error::Error;
+    #[pymodule_export]
+    use crate::ranges::{MappedFile, MappedRange, Prefetch};
+    #[pymodule_export]
+    use crate::reader::Reader;
+    #[pymodule_export]
+    use crate::simulation::{drives, page, simulate};
+}
