@@ -154,7 +154,6 @@ def test_errors_come_in_the_place_of_the_block_once(tmp_path):
         next(blocked_reads("a\0b"))
 
 
-@pytest.mark.skip(reason="sakiyomi-exec: a read whose record is too long hangs once in some dozens of times")
 def test_a_record_that_is_too_long_is_an_error_of_ours(tmp_path):
     path = tmp_path / "long"
     with open(path, "wb") as file:

@@ -138,6 +138,9 @@ impl<T: Send> FileJob<'_, '_, T> {
             self.failed_at.store(offset, Ordering::Relaxed);
         }
         drop(failure);
+        // The place of a record that crosses into the piece at the offset is the first one of it, and that of the others
+        // the second one.
+        self.gather.give_up_from(offset.saturating_mul(2).saturating_add(2));
         self.drop_unwanted();
     }
 

@@ -43,6 +43,8 @@ struct Turns<'g, T> {
 
 struct Waiting<T> {
     next: u64,
+    /// First place whose results are not wanted any more.
+    until: u64,
     results: BTreeMap<u64, (u64, Results<T>, Option<Permit>)>,
     end: Option<(Result<Report, Error>, Permit)>,
     enough: Arc<AtomicBool>,
@@ -62,8 +64,13 @@ impl<'g, T> Sink<'g, T> {
     /// Adds the next file; all are added in their order.
     pub(super) fn file(&self, index: usize) -> Gather<'_, 'g, T> {
         let enough = Arc::new(AtomicBool::new(false));
-        let waiting =
-            Waiting { next: self.first, results: BTreeMap::new(), end: None, enough: Arc::clone(&enough) };
+        let waiting = Waiting {
+            next: self.first,
+            until: u64::MAX,
+            results: BTreeMap::new(),
+            end: None,
+            enough: Arc::clone(&enough),
+        };
         self.turns.lock().unwrap_or_else(PoisonError::into_inner).files.insert(index, waiting);
         Gather { sink: self, index, runs: self.put_together.map(Runs::new), enough }
     }
@@ -153,9 +160,22 @@ impl<T> Gather<'_, '_, T> {
                 Ok(())
             }
             None => self.sink.hand_over(self.index, |file| {
-                file.results.insert(place.start, (place.end, results, permit));
+                if place.start < file.until {
+                    file.results.insert(place.start, (place.end, results, permit));
+                }
             }),
         }
+    }
+
+    /// Drops the results of this place and of all after it, those that have come and those to come: a place before them
+    /// will never have any. Their permits are released, for which the thread that reads may wait.
+    pub(super) fn give_up_from(&self, place: u64) {
+        let mut turns = self.sink.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = turns.files.get_mut(&self.index) else { return };
+        file.until = file.until.min(place);
+        let unwanted = file.results.split_off(&place);
+        drop(turns);
+        drop(unwanted);
     }
 
     /// Ends the file: it gets no more results.

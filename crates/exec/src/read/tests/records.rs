@@ -140,3 +140,17 @@ fn csv_that_is_given_up_in_the_middle_does_not_hang() {
         way.csv_records(b'"').map(<[u8]>::len).each_in_order(event).unwrap();
     }
 }
+
+/// Results after the record that is too long never have their turn; they must not keep the permits that the thread which
+/// reads waits for.
+#[test]
+fn a_record_that_is_too_long_ends_a_read_in_order() {
+    let scratch = ScratchFile::new(vec![0; 48 << 20]);
+    for round in 0..40 {
+        for way in ways(scratch.path()) {
+            let read = way.clone().block(1000).record_max(1 << 20).records(b'\n');
+            let ended = read.map(<[u8]>::len).in_order(|_| Ok(()));
+            assert!(matches!(ended, Err(Error::LongRecord { .. })), "{way:?}, round {round}: {ended:?}");
+        }
+    }
+}
