@@ -81,7 +81,7 @@ pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
             duration_s,
         };
         let what = format!(
-            "ten processes that read at random for {duration_s} s, {LIVE_RUNS} times, on a regulated mount of the emulated drive of {computer}, one of them with {rate} %, by deadline admission, the default here"
+            "ten processes that read at random for {duration_s} s, {LIVE_RUNS} times, on a regulated mount of the emulated drive of {computer}, one of them with {rate} %, by the profile of the drive, the default here"
         );
         let point = live_point(Paper::Kochi2023, "accuracy", [*computer, *rate]);
         LiveTask::new(&point, round, what, LiveExperiment::Readers(readers))
