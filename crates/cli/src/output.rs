@@ -163,7 +163,7 @@ impl OutFile {
     pub(crate) fn create(path: &Path) -> Result<OutFile> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(directory) = directory.filter(|directory| !directory.exists()) {
-            bail!("{}: there is no directory {}; make it", cannot_write(path), directory.display());
+            bail!("{}: the directory {} does not exist; create it", cannot_write(path), directory.display());
         }
         let file = AtomicFile::create(path).with_context(|| cannot_write(path))?;
         Ok(OutFile { path: path.to_owned(), file })

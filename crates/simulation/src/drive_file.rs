@@ -23,7 +23,7 @@ impl NamedDrive {
     /// Returns a built-in drive by its name, or one from a TOML, `.diskspecs` or `.parv` file.
     ///
     /// # Errors
-    /// If there is no such drive, or the file cannot be read or describes an impossible one.
+    /// If no built-in drive has this name, the file cannot be read, or it describes an impossible drive.
     pub fn open(name: &str) -> Result<NamedDrive, Error> {
         if let Some("diskspecs" | "parv") = ending(name) {
             let read = FromDisksim::read(name)?;

@@ -67,7 +67,7 @@ const STATES_MAX_BYTES: usize = 64 << 20;
 /// Replaces a byte that belongs to no character; does not occur in UTF-8.
 const INVALID_BYTE: u8 = 0xff;
 
-/// A character that is no part of a word. Words are those of GNU: `\w` of the crate also has combining marks, connecting
+/// A character that does not belong to a word. Words are those of GNU: `\w` of the crate also has combining marks, connecting
 /// punctuation and joiners.
 const NO_WORD_CHARACTER: &str = r"[^\p{Alphabetic}\p{Nd}_]|(?-u:\xff)";
 

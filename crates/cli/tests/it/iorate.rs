@@ -33,7 +33,7 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
         ("iorate top . --interval 0s", "--interval 0: give a time"),
         ("iorate calibrate missing", "missing: No such file or directory"),
         ("iorate calibrate . --time 10ms", "--time 10ms: give at least 1s"),
-        ("iorate calibrate . --profile missing/file", "there is no directory missing; make it"),
+        ("iorate calibrate . --profile missing/file", "the directory missing does not exist; create it"),
     ] {
         let said = scratch.refused(words);
         assert!(said.contains(sentence) && said.lines().count() == 1, "{words}: {said}");

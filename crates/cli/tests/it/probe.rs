@@ -248,7 +248,10 @@ fn bad_input_is_one_sentence() {
         ("probe file --repetitions 0", "1..=1000"),
         ("probe file --out tiny", "--out needs a directory"),
         ("probe file --out tiny/out", "cannot create the directory tiny/out"),
-        ("probe file --calibration nowhere/x", "cannot write nowhere/x: there is no directory nowhere"),
+        (
+            "probe file --calibration nowhere/x",
+            "cannot write nowhere/x: the directory nowhere does not exist",
+        ),
         ("probe . --size 0", "an empty test file"),
         ("probe . --size 1000", "would hold no block of 64KiB"),
         ("probe . --size 1000000TiB", "does not fit into ."),

@@ -244,7 +244,7 @@ fn a_snapshot_that_cannot_be_resumed_from_is_refused_in_a_sentence() {
     assert!(missing.contains("--resume: state.snapshot does not exist"), "{missing}");
     let interval = refused("--snapshot state.snapshot --snapshot-interval 0s");
     assert!(interval.contains("--snapshot-interval 0: give a time"), "{interval}");
-    assert!(refused("--snapshot none/state.snapshot").contains("there is no directory none"));
+    assert!(refused("--snapshot none/state.snapshot").contains("the directory none does not exist"));
     let suspended = start(&scratch, 0, "--snapshot state.snapshot --for 1ms").wait().unwrap();
     assert!(suspended.success(), "{}", read(&scratch, "err0"));
     let exists = refused("--snapshot state.snapshot");

@@ -140,7 +140,7 @@ impl<T: Linked> Edges<T> {
         End::new(after, is_watched, failure)
     }
 
-    /// Ends a task to which there is no other reference, so that nothing can ask for its end.
+    /// Ends a task. The caller holds the only reference to it, so nothing else can ask for its end.
     pub(super) fn end_alone(&mut self, result: Result<(), Failure>) -> End<T> {
         let after = mem::take(&mut alone(&mut self.state).after);
         End::new(after, false, result.err().map(Box::new))

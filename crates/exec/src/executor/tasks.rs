@@ -39,7 +39,7 @@ pub(super) trait Run<'env>: Send + Sync {
     /// Runs it; returns `true` if it is to be run again.
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause>;
 
-    /// Runs it as [`Run::run`] does, without locks, and drops its output: there is no other reference to it.
+    /// Runs it as [`Run::run`] does, but without locks, and drops its output. The caller holds the only reference to it.
     fn run_alone(&mut self, tasks: &Tasks<'env>) -> Result<bool, Cause>;
 
     fn core_alone(&mut self) -> &mut Core<'env>;
@@ -240,7 +240,7 @@ impl<'env> Tasks<'env> {
         }
     }
 
-    /// Runs a task as [`Tasks::run`] does, without locks: there is no other reference to it.
+    /// Runs a task as [`Tasks::run`] does, but without locks. The caller holds the only reference to it.
     fn run_alone(&self, task: &mut (dyn Run<'env> + 'env)) -> Option<End<Task<'env>>> {
         if self.reason_to_spare(task.core()).is_some() {
             return self.run(task);

@@ -60,7 +60,7 @@ impl<T> Queue<T> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and wakes who waits for it.
+    /// Changes the state, and wakes the threads that wait for it.
     fn change(&self, mut state: MutexGuard<'_, State<T>>, change: impl FnOnce(&mut State<T>)) {
         change(&mut state);
         let waker = state.waker.take();
