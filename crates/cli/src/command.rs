@@ -5,6 +5,7 @@ mod compare;
 mod daemon;
 mod doctor;
 mod drive;
+mod explain;
 mod grep;
 pub(crate) mod help;
 pub(crate) mod iorate;
@@ -27,6 +28,7 @@ mod trace;
 mod umount;
 mod validate;
 mod wc;
+mod whatif;
 
 use std::error::Error;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
@@ -47,6 +49,7 @@ use crate::tables::run_command;
     version = env!("SAKIYOMI_VERSION"),
     help_template = HELP,
     before_help = "Examples:
+  sakiyomi explain -- ./job.sh
   sakiyomi sim trace.csv.gz --drive deskstar-7k250 --out result
   sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
   sakiyomi trace generate pc pc.csv
@@ -93,6 +96,12 @@ pub(crate) enum Command {
     /// Compare a simulated drive with a measured one: distributions, single requests, hits and misses
     #[command(help_template = HELP, before_help = validate::EXAMPLES)]
     Validate(validate::Validate),
+    /// Record a command, say what it waits for, and predict what would help
+    #[command(help_template = HELP, before_help = explain::EXAMPLES)]
+    Explain(explain::Explain),
+    /// Predict the elapsed time of a recorded program on other storage, with other memory, or with prefetching
+    #[command(help_template = HELP, before_help = whatif::EXAMPLES)]
+    Whatif(whatif::Whatif),
     /// Run a command and prefetch the files it reads
     #[command(help_template = HELP, before_help = run::EXAMPLES)]
     Run(run::Run),
@@ -170,6 +179,7 @@ impl Command {
     pub(crate) fn ends_at_a_look(&self) -> bool {
         match self {
             Command::Run(_) | Command::Wc(_) | Command::Grep(_) => false,
+            Command::Explain(explain) => !explain.holds_signals(),
             Command::Iorate(iorate) => !iorate.holds_signals(),
             Command::Serve(serve) => !serve.holds_signals(),
             _ => true,
@@ -230,7 +240,7 @@ fn usage_error_code() -> i32 {
         .collect::<Vec<_>>();
     let word = |place: usize| words.get(place).map_or("", String::as_str);
     match (word(0), word(1)) {
-        ("run", _) | ("iorate", "run") => child::OWN_FAILURE_CODE.into(),
+        ("run" | "explain", _) | ("iorate", "run") => child::OWN_FAILURE_CODE.into(),
         ("wc", _) => 1,
         _ => 2,
     }
@@ -278,6 +288,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Merge(merge) => merge.run(common),
         Command::Validate(validate) => validate.run(common),
         Command::Run(run) => Ok(run.run(common)),
+        Command::Explain(explain) => Ok(explain.run(common)),
+        Command::Whatif(whatif) => whatif.run(common).map(|()| ExitCode::SUCCESS),
         Command::Mount(mount) => mount.run(common),
         Command::Iorate(iorate) => iorate.run(common),
         Command::Profile(profile) => profile.run(common),

@@ -307,6 +307,15 @@ pub fn piece(file: &File) -> io::Result<u64> {
     Ok(piece_of(|name| fs::read_to_string(format!("/sys{name}")).ok(), &device))
 }
 
+/// Turns the kernel's read-ahead off on this open file: a read loads the pages that it needs, and no others.
+///
+/// # Errors
+/// If the file does not support it.
+pub fn disable_read_ahead(file: &File) -> Result<(), Error> {
+    let failed = |source| Error::System { what: "turn read-ahead off".into(), source };
+    fadvise(file, 0, None, Advice::Random).map_err(|error| failed(error.into()))
+}
+
 /// Returns the kernel's read-ahead on a file system's device in bytes; `None` if it is not reported.
 #[must_use]
 pub fn read_ahead(device: u64) -> Option<u64> {

@@ -8,6 +8,7 @@
 //! | which CPUs a thread may run on | [`affinity`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
+//! | system calls, by what they can wait for | [`system_call`] |
 //! | the kernel, the CPU and the memory of this machine | [`machine`] |
 //! | a disk's counters, and the identity of a block device | [`block_device`] |
 //! | a block device made of a file | [`loop_device`] |
@@ -39,6 +40,7 @@ pub mod process;
 pub mod rights;
 pub mod socket;
 pub mod stdio;
+pub mod system_call;
 pub mod terminal;
 pub mod topology;
 pub mod tracefs;

@@ -17,6 +17,8 @@
 //! the separate process is killed as well, tracing is off, and the next process that creates an instance has the old
 //! one removed.
 
+mod activity;
+mod buffers;
 mod format;
 mod owner;
 mod ring;
@@ -24,7 +26,7 @@ mod tree;
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -32,11 +34,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{OFlags, makedev};
 
+use buffers::Buffers;
 use format::Format;
 use owner::Owner;
-use ring::Header;
-use tree::{Tree, names, open_beside, read_beside};
+use tree::{Tree, open_beside, read_beside};
 
+pub use activity::{Activity, ActivityKind, ActivityTrace, FileRange};
 pub use tree::Place;
 
 /// The kind of an access.
@@ -81,13 +84,12 @@ const EVENTS: [(&str, Kind); 3] = [
     ("mm_filemap_map_pages", Kind::Mapping),
 ];
 
+/// The buffer in KiB per core, enough for some thousands of events, of which the newest are kept.
+const TOUCH_SETTINGS: [(&CStr, &CStr); 2] = [(c"buffer_size_kb", c"256"), (c"options/overwrite", c"1")];
+
 /// Prefix of the names of our instances, followed by the PID and the number of instances created before.
 const PREFIX: &str = "sakiyomi-";
 static MADE: AtomicU32 = AtomicU32::new(0);
-
-/// Maximum ring buffer pages per core read in one poll, so that a core that fills them as fast as they are read does
-/// not hold up the caller.
-const PAGES_PER_POLL_MAX: usize = 128;
 
 /// Finds the tracefs through which page accesses of processes can be traced.
 ///
@@ -126,11 +128,8 @@ fn find() -> Result<Tree, String> {
 #[derive(Debug)]
 pub struct Instance {
     formats: Vec<(Format, Kind)>,
-    header: Header,
-    /// One per core.
-    pipes: Vec<File>,
+    buffers: Buffers,
     enable: Vec<File>,
-    page: Vec<u8>,
     owner: Owner,
 }
 
@@ -141,10 +140,7 @@ impl Instance {
     /// The reason why it is not possible, as a clause.
     pub fn create() -> Result<Instance, String> {
         let tree = find()?;
-        let told = |error| format!("cannot create an instance of tracefs ({error})");
-        let (name, left_over) = name_and_left_over(&tree);
-        let instances = tree.directory("instances").map_err(told)?;
-        let owner = Owner::start(instances.as_fd(), &name, &left_over).map_err(told)?;
+        let (owner, name) = start_owner(&tree, &TOUCH_SETTINGS)?;
         Instance::open(&tree, &name, owner)
             .map_err(|error| format!("cannot use an instance of tracefs ({error})"))
     }
@@ -161,16 +157,8 @@ impl Instance {
         let formats = formats.collect::<io::Result<Vec<_>>>()?;
         let open = |(name, _): &(&str, Kind)| open_beside(beside, event(name, "enable"), OFlags::WRONLY);
         let enable = EVENTS.iter().map(open).collect::<io::Result<Vec<_>>>()?;
-        // Instances have the same page layout as the top level, which alone describes it.
-        let header = Header::parse(&tree.read("events/header_page")?).ok_or_else(invalid)?;
-        let pipe = |core: &CString| {
-            let path = format!("per_cpu/{}/trace_pipe_raw", core.to_string_lossy());
-            open_beside(beside, path, OFlags::RDONLY | OFlags::NONBLOCK)
-        };
-        let cores = names(beside, Path::new("per_cpu"));
-        let pipes = cores.iter().map(pipe).collect::<io::Result<Vec<_>>>()?;
-        let page = vec![0; header.page];
-        Ok(Instance { formats, header, pipes, enable, page, owner })
+        let buffers = Buffers::open(tree, beside)?;
+        Ok(Instance { formats, buffers, enable, owner })
     }
 
     /// Adds threads, and those that they start from now on, to the traced ones.
@@ -194,20 +182,11 @@ impl Instance {
     pub fn take(&mut self, touches: &mut Vec<Touch>) -> DrainOutcome {
         let mut taken = DrainOutcome::default();
         let from = touches.len();
-        for pipe in &mut self.pipes {
-            for _ in 0..PAGES_PER_POLL_MAX {
-                let length = match pipe.read(&mut self.page) {
-                    Ok(0) | Err(_) => break,
-                    Ok(length) => length,
-                };
-                let formats = &self.formats;
-                taken.lost |= self.header.records(&self.page[..length], |time, record| {
-                    taken.events += 1;
-                    touches
-                        .extend(formats.iter().find_map(|(format, kind)| format.touch(*kind, time, record)));
-                });
-            }
-        }
+        let formats = &self.formats;
+        taken.lost = self.buffers.drain(|time, record| {
+            taken.events += 1;
+            touches.extend(formats.iter().find_map(|(format, kind)| format.touch(*kind, time, record)));
+        });
         touches[from..].sort_by_key(|touch| touch.time);
         taken
     }
@@ -218,6 +197,16 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.switch(false);
     }
+}
+
+/// Starts the owner of a new instance with these settings, which removes instances that were left over; returns it with
+/// the name of the instance.
+fn start_owner(tree: &Tree, settings: &[(&CStr, &CStr)]) -> Result<(Owner, CString), String> {
+    let told = |error| format!("cannot create an instance of tracefs ({error})");
+    let (name, left_over) = name_and_left_over(tree);
+    let instances = tree.directory("instances").map_err(told)?;
+    let owner = Owner::start(instances.as_fd(), &name, &left_over, settings).map_err(told)?;
+    Ok((owner, name))
 }
 
 /// Returns an unused name for an instance, and the names of instances whose creators have ended. An instance in use,

@@ -26,7 +26,7 @@ use frame::{Drawing, Frame};
 pub(crate) use over_time::{Panel, TimeChart};
 
 /// Names of all charts, by which a caller can determine in advance the files that would be overwritten.
-pub const NAMES: [&str; 33] = [
+pub const NAMES: [&str; 34] = [
     "accesses",
     "accuracy",
     "allowance",
@@ -58,6 +58,7 @@ pub const NAMES: [&str; 33] = [
     "spread",
     "threads",
     "throughput",
+    "timeline",
     "times",
     "trade-off",
 ];

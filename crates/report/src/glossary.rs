@@ -92,6 +92,24 @@ pub(crate) const RUN: Glossary = &[
     ("wasted", "Prefetched bytes that the program did not reach."),
 ];
 
+/// Terms of an explanation.
+pub(crate) const EXPLAIN: Glossary = &[
+    (
+        "critical path",
+        "The chain of activities on which the elapsed time depended: of several threads or processes, at each moment \
+         the one for which the others waited. Its times add up to the elapsed time.",
+    ),
+    ("waiting for a core", "Ready to run, while all cores that the thread may use were occupied."),
+    ("metadata", "Opening, looking up, listing, creating, renaming and closing files."),
+    ("mapping", "Access to pages of a mapped file that were not in memory."),
+    ("write-back", "Writing threads are slowed down while too much written data is not yet on storage."),
+    (
+        "predicted",
+        "Elapsed time of the recorded program in virtual time, with the change. The interval has the errors of the \
+         model on this recording, and what the recording leaves open.",
+    ),
+];
+
 /// Terms of a query.
 pub(crate) const QUERY: Glossary = &[
     (

@@ -4,6 +4,7 @@
 //! `result` is identical to the byte; `run` holds the values that vary between runs. Readers ignore unknown keys.
 
 mod daemon;
+mod explain;
 mod iorate;
 mod mount;
 mod pareto;
@@ -21,6 +22,9 @@ mod validate;
 
 pub use crate::document::{Document, Machine, Run};
 pub use daemon::{DaemonProcess, DaemonStatus};
+pub use explain::{
+    ExplainInterval, ExplainKind, ExplainPrediction, ExplainResult, ExplainStorage, ExplainTerm, WhatifResult,
+};
 pub use iorate::{IorateBypass, IorateDevice, IorateOwner, IorateProgram, IorateResult, IorateTarget};
 pub use mount::{MountClass, MountRates, MountResult, MountTimes, MountWindow};
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};

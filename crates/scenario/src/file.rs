@@ -14,6 +14,8 @@ pub(crate) struct File {
     /// Size in bytes.
     pub(crate) size: u64,
     pub(crate) is_followed: bool,
+    /// Factor of the maximum read-ahead window.
+    pub(crate) window_factor: u64,
     /// File position in bytes: start of the current call, or end of the last one.
     pub(crate) position: u64,
     /// Bytes read by finished calls.
@@ -28,12 +30,20 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub(crate) fn new(layout: Layout, owner: StreamId, size: u64, is_followed: bool) -> File {
+    /// A file whose maximum read-ahead window is `window_factor` times that of the machine.
+    pub(crate) fn new(
+        layout: Layout,
+        owner: StreamId,
+        size: u64,
+        is_followed: bool,
+        window_factor: u64,
+    ) -> File {
         File {
             layout,
             owner,
             size,
             is_followed,
+            window_factor,
             position: 0,
             read_bytes: 0,
             read_ahead: ReadAhead::default(),

@@ -58,6 +58,7 @@ impl Program {
                 (false, false) => Caching::Cold,
             },
             is_followed: true,
+            is_sequential: false,
         };
         let output = FileSetup { size: output_size(spec), ..FileSetup::default() };
         let files = if output.size.0 > 0 { vec![input, output] } else { vec![input] };

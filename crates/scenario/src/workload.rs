@@ -188,6 +188,8 @@ pub struct FileSetup {
     pub caching: Caching,
     /// Whether the prefetcher follows the threads that read it.
     pub is_followed: bool,
+    /// Whether its reader has announced sequential reads (`POSIX_FADV_SEQUENTIAL`), which doubles Linux's read-ahead.
+    pub is_sequential: bool,
 }
 
 /// Part of a file that is cached at the beginning.

@@ -15,6 +15,8 @@ mod thread;
 mod workloads;
 mod xnu;
 
+use std::collections::BTreeSet;
+
 use sakiyomi_drive::spec::SpecError as DriveError;
 use sakiyomi_model::{Completion, Device, Nanos};
 use sakiyomi_prefetch::Controller;
@@ -116,6 +118,8 @@ struct World<'a> {
     controller: Option<Controller>,
     /// For each file, the fetcher that follows its threads.
     fetchers: Vec<Option<Fetcher>>,
+    /// Files with a fetcher, so that the others take no time at each instant.
+    followed: BTreeSet<usize>,
     done: Vec<Completion>,
     until: Until,
     /// `None` without a regulator.
@@ -175,17 +179,19 @@ impl World<'_> {
         for workload in &self.workloads {
             consider(workload.next_event());
         }
-        for fetcher in self.fetchers.iter().flatten() {
-            consider(fetcher.next_event());
+        for &file in &self.followed {
+            consider(self.fetchers[file].as_ref().and_then(Fetcher::next_event));
         }
         next
     }
 
     /// Calls `each` for each file of a workload, if there is a prefetcher.
     fn for_each_fetcher(&mut self, workload: usize, each: impl Fn(&mut Self, FileId)) {
-        if self.controller.is_some() {
+        if !self.followed.is_empty() {
             let (first, end) = self.workloads[workload].files;
-            (first..end).for_each(|file| each(self, FileId(file)));
+            let followed = std::mem::take(&mut self.followed);
+            followed.range(first..end).for_each(|&file| each(self, FileId(file)));
+            self.followed = followed;
         }
     }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::explain::ten_reads;
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, repository};
 use sakiyomi_testing::skipped;
@@ -117,6 +118,16 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "no daemon runs",
     ),
     (
+        "sakiyomi explain --pid 4711 --for 30s",
+        "(sleep 9 & sakiyomi explain --pid $! --for 100ms; kill $!)",
+        "no such process runs",
+    ),
+    (
+        "sakiyomi explain --save job.rec --out report",
+        "sakiyomi explain --save saved.rec --out report -- md5sum big.tar",
+        "the recording that the next commands predict from needs root",
+    ),
+    (
         "sakiyomi daemon unit > /etc/systemd/system/sakiyomi.service",
         "sakiyomi daemon unit > sakiyomi.service",
         "elsewhere",
@@ -206,6 +217,7 @@ fn prepared(page: &str) -> Scratch {
     // The program with which pages read a mount; they describe what it does, not how.
     let reader = "#!/bin/sh\nexec dd if=disk/file of=/dev/null bs=4k count=5 iflag=direct status=none\n";
     scratch.file("bin/python3", reader);
+    scratch.file("job.rec", ten_reads().to_string());
     scratch.file("job.sh", "#!/bin/sh\ncat files/* > /dev/null\n");
     for name in ["bin/python3", "job.sh"] {
         fs::set_permissions(scratch.0.join(name), Permissions::from_mode(0o755)).unwrap();

@@ -9,6 +9,7 @@ mod completion;
 mod daemon;
 mod doctor;
 mod documented;
+mod explain;
 mod external;
 mod fifo;
 mod fit;

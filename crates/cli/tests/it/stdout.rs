@@ -78,10 +78,12 @@ const PRINTING: &[&str] = &[
     "-V",
 ];
 
-/// Commands tested in `mount.rs`, `serve.rs`, `iorate.rs` and `daemon.rs` because they need a mount or a daemon, in `query.rs` because they need calibrations, in
+/// Commands tested in `explain.rs` because they need recordings, in `mount.rs`, `serve.rs`, `iorate.rs` and `daemon.rs` because they need a mount or a daemon, in `query.rs` because they need calibrations, in
 /// `measure.rs` because it needs direct I/O, and commands that print no result.
 const ELSEWHERE: &[&str] = &[
     "drive measure",
+    "explain",
+    "whatif",
     "run",
     "profile show",
     "profile save",
@@ -147,7 +149,7 @@ pub(crate) fn assert_output_needed(scratch: &Scratch, words: &str, code: i32) {
 fn failure_code(words: &str) -> i32 {
     match words.split_whitespace().collect::<Vec<_>>()[..] {
         ["wc", ..] => 1,
-        ["run", ..] | ["iorate", "run", ..] => 125,
+        ["run" | "explain", ..] | ["iorate", "run", ..] => 125,
         _ => 2,
     }
 }

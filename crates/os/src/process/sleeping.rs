@@ -10,6 +10,7 @@ use rustix::fs::readlinkat;
 use rustix::io::pread;
 
 use super::{Process, ReadCall, reread};
+use crate::system_call::Call;
 
 /// Longest path of a look-up, in bytes.
 const PATH_MAX_BYTES: usize = 4096;
@@ -69,6 +70,16 @@ impl Shape {
 }
 
 impl Process {
+    /// Returns the system call in which one of its threads sleeps; `None` if it is in none, as in a page fault, or if
+    /// that is not visible.
+    #[must_use]
+    pub fn call(&self, thread: u32) -> Option<Call> {
+        let file = self.at(&format!("task/{thread}/syscall")).ok()?;
+        let mut buffer = [0; 256];
+        let (call, arguments) = parse(reread(file.as_fd(), &mut buffer).ok()?)?;
+        (call >= 0).then(|| Call::of(call, &arguments))
+    }
+
     /// Returns the call about files in which one of its threads sleeps; `None` if there is none, if it opens a file
     /// for writing, or if that is not visible. If the program has overwritten or unmapped the path meanwhile, the path
     /// is wrong or the result is `None`.

@@ -15,15 +15,10 @@ use std::ptr;
 
 use libc::c_int;
 
-/// Settings of an instance: the buffer in KiB per core, enough for some thousands of events, of which the newest are
-/// kept. With the last setting, tracing stops when `free_buffer` is closed, which also happens if the owner is
-/// killed.
-const SETTINGS: [(&CStr, &CStr); 4] = [
-    (c"buffer_size_kb", c"256"),
-    (c"options/overwrite", c"1"),
-    (c"options/event-fork", c"1"),
-    (c"options/disable_on_free", c"1"),
-];
+/// Settings of every instance. With the last one, tracing stops when `free_buffer` is closed, which also happens if the
+/// owner is killed.
+const COMMON_SETTINGS: [(&CStr, &CStr); 2] =
+    [(c"options/event-fork", c"1"), (c"options/disable_on_free", c"1")];
 
 /// Maximum bytes of a request: thread IDs as text, terminated by a newline.
 const REQUEST_MAX_BYTES: usize = 8 << 10;
@@ -38,12 +33,17 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Starts an owner that creates an instance in the directory `instances`, and returns when the instance is set
-    /// up. The owner removes the instances in `left_over` after its own.
+    /// Starts an owner that creates an instance with these settings in the directory `instances`, and returns when the
+    /// instance is set up. The owner removes the instances in `left_over` after its own.
     ///
     /// # Errors
     /// If it cannot be created; then nothing is left of it.
-    pub(super) fn start(instances: BorrowedFd<'_>, name: &CStr, left_over: &[CString]) -> io::Result<Owner> {
+    pub(super) fn start(
+        instances: BorrowedFd<'_>,
+        name: &CStr,
+        left_over: &[CString],
+        settings: &[(&CStr, &CStr)],
+    ) -> io::Result<Owner> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut keep = [instances.as_raw_fd(), theirs.as_raw_fd()];
         keep.sort_unstable();
@@ -58,7 +58,7 @@ impl Owner {
                     libc::chdir(c"/".as_ptr());
                     close_all_but(&keep);
                     match libc::fork() {
-                        0 => own(instances.as_raw_fd(), theirs.as_raw_fd(), name, left_over),
+                        0 => own(instances.as_raw_fd(), theirs.as_raw_fd(), name, left_over, settings),
                         -1 => libc::_exit(1),
                         _ => libc::_exit(0),
                     }
@@ -109,12 +109,18 @@ fn wait_for(child: libc::pid_t) -> io::Result<()> {
 /// Main function of the owner.
 ///
 /// # Safety
-/// Only after a fork, like the functions below: plain system calls on memory that stays valid.
 /// Only after a fork, as are the functions below: plain system calls on memory that stays valid.
-unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString]) -> ! {
+unsafe fn own(
+    instances: c_int,
+    socket: c_int,
+    name: &CStr,
+    left_over: &[CString],
+    settings: &[(&CStr, &CStr)],
+) -> ! {
     // SAFETY: see above.
     unsafe {
-        if let Ok((instance, _held)) = set_up(instances, name).inspect_err(|&error| send_error(socket, error))
+        if let Ok((instance, _held)) =
+            set_up(instances, name, settings).inspect_err(|&error| send_error(socket, error))
         {
             send_error(socket, 0);
             serve(instance, socket);
@@ -135,7 +141,11 @@ unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString
 ///
 /// # Safety
 /// The conditions of [`own`] apply.
-unsafe fn set_up(instances: c_int, name: &CStr) -> Result<(c_int, c_int), c_int> {
+unsafe fn set_up(
+    instances: c_int,
+    name: &CStr,
+    settings: &[(&CStr, &CStr)],
+) -> Result<(c_int, c_int), c_int> {
     // SAFETY: as of this function.
     unsafe {
         if libc::mkdirat(instances, name.as_ptr(), 0o700) != 0 {
@@ -147,7 +157,7 @@ unsafe fn set_up(instances: c_int, name: &CStr) -> Result<(c_int, c_int), c_int>
         if held < 0 {
             return Err(errno());
         }
-        for (path, word) in SETTINGS {
+        for (path, word) in settings.iter().chain(&COMMON_SETTINGS) {
             put(instance, path, libc::O_WRONLY, word.to_bytes())?;
         }
         Ok((instance, held))

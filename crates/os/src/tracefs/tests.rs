@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::ring::Header;
 use super::*;
 use rustix::param::page_size;
 use sakiyomi_testing::{Scratch, skipped, wait_until};

@@ -31,6 +31,7 @@ fn every_chart_s_name_is_known_beforehand() {
         sample::validation().charts(),
         sample::probe().charts(),
         drawn(&sample::followed().result),
+        drawn(&sample::explained().result),
         drawn(&sample::sorted().result),
         sample::scenario().charts(),
         sample::jobs().charts(),

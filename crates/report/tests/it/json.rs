@@ -55,6 +55,14 @@ fn keys_of_a_run_are_stable_and_read_back() {
 }
 
 #[test]
+fn keys_of_an_explanation_are_stable_and_read_back() {
+    let document = sample::explained();
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Document<ExplainResult>>(&text).unwrap(), document);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
 fn keys_of_a_query_are_stable_and_read_back() {
     let mut document = sample::aggregated();
     document.result.phases.truncate(1);

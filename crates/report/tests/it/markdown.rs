@@ -33,6 +33,7 @@ fn one_probe() {
 #[test]
 fn one_run() {
     insta::assert_snapshot!(shown(&sample::followed()));
+    insta::assert_snapshot!(shown(&sample::explained()));
 }
 
 #[test]

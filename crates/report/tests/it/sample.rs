@@ -2,6 +2,7 @@
 
 mod any_live;
 mod any_probe;
+mod explain;
 mod iorate;
 mod job;
 pub(crate) mod live;
@@ -20,6 +21,7 @@ use sakiyomi_report::result::*;
 
 pub(crate) use any_live::{any_mount, any_top};
 pub(crate) use any_probe::{any_broken_probe, any_probe};
+pub(crate) use explain::explained;
 pub(crate) use iorate::{any_iorate, iorate};
 pub(crate) use job::jobs;
 pub(crate) use query::{aggregated, sorted};

@@ -1,5 +1,7 @@
 //! Construction of the world at time 0 from an experiment, and addition of workloads.
 
+use std::collections::BTreeSet;
+
 use std::sync::Arc;
 
 use rand_core::{Rng, SeedableRng};
@@ -73,6 +75,7 @@ impl<'a> World<'a> {
             next_place: 0,
             controller: controller(&scenario.prefetch, memory.size),
             fetchers: Vec::new(),
+            followed: BTreeSet::new(),
             done: Vec::new(),
             until: scenario.run.until,
             measure: regulate.as_ref().map(|spec| Measure::new(&scenario.run, spec.decided_by())),
@@ -125,7 +128,8 @@ impl<'a> World<'a> {
         // The pages of a file that is only read bypassing the page cache are never looked up.
         let is_uncached = spec.caching == Caching::Bypassed && self.controller.is_none();
         let file = self.cache.add_file(if is_uncached { 0 } else { pages });
-        self.files.push(File::new(layout, owner, spec.size.0, spec.is_followed));
+        let window_factor = if spec.is_sequential { 2 } else { 1 };
+        self.files.push(File::new(layout, owner, spec.size.0, spec.is_followed, window_factor));
         self.fetchers.push(None);
         if spec.caching == Caching::Resident {
             (0..pages).for_each(|page| _ = self.cache.insert(file, page, State::Clean, false));

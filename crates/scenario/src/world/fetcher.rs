@@ -52,6 +52,7 @@ impl World<'_> {
         }
         self.unfollow(file);
         let id = ReadingId(u32::try_from(file.0).expect("few files"));
+        self.followed.insert(file.0);
         self.fetchers[file.0] = Some(Fetcher {
             id,
             thread,

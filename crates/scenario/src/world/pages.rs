@@ -71,7 +71,7 @@ impl World<'_> {
 
     /// Loads a window for a missing page. Returns the state of the page.
     fn miss(&mut self, reader: &Reader, read_ahead: &mut ReadAhead, page: u64) -> State {
-        let window = read_ahead.missing(page, reader.end - page, self.window_max);
+        let window = read_ahead.missing(page, reader.end - page, self.window_max(reader.file));
         self.read_window(reader.file, self.as_allowed(window), reader.is_ahead);
         self.must_bring(reader.file, page)
     }
@@ -92,7 +92,19 @@ impl World<'_> {
 
     fn go_on(&mut self, reader: &Reader, read_ahead: &mut ReadAhead, page: u64) {
         let wanted = reader.end - page;
-        self.next_window(reader.file, read_ahead, page, wanted, self.window_max, reader.is_ahead);
+        self.next_window(
+            reader.file,
+            read_ahead,
+            page,
+            wanted,
+            self.window_max(reader.file),
+            reader.is_ahead,
+        );
+    }
+
+    /// Returns the maximum read-ahead window of a file, in pages.
+    fn window_max(&self, file: FileId) -> u64 {
+        self.window_max * self.files[file.0].window_factor
     }
 
     /// Loads the next window after a marked page.

@@ -1,0 +1,230 @@
+//! `explain` and `whatif` from the user's view: the program is not disturbed, the ledger has the waits that a program
+//! measured itself, and wrong input is refused in a sentence.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+use sakiyomi_os::tracefs;
+use sakiyomi_testing::{signals_are_default, skipped, unless_too_busy};
+use serde_json::{Value, json};
+
+use crate::fuse::can_mount;
+use crate::scratch::{Scratch, json as parsed};
+use crate::slow::{Slow, number};
+
+fn explain(scratch: &Scratch, options: &str, program: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+    command.arg("explain").args(options.split_whitespace()).arg("--").args(program);
+    command.current_dir(&scratch.0).output().unwrap()
+}
+
+/// Returns the result of `explain`.
+fn explained(scratch: &Scratch, options: &str, program: &[&str]) -> Value {
+    let output = explain(scratch, &format!("{options} --out out --quiet"), program);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document = parsed(&fs::read_to_string(scratch.0.join("out/result.json")).unwrap());
+    assert_eq!(document["schema"], "sakiyomi.explanation/1");
+    assert!(fs::read_to_string(scratch.0.join("out/report.html")).unwrap().ends_with("</html>"));
+    document["result"].clone()
+}
+
+/// Returns the sum of the terms of these kinds, in seconds.
+fn seconds(result: &Value, kinds: &[&str]) -> f64 {
+    let terms = result["terms"].as_array().unwrap();
+    let of_kind = terms.iter().filter(|term| kinds.iter().any(|kind| term["kind"] == *kind));
+    of_kind.map(|term| number(term, "time_ns")).sum::<u64>() as f64 / 1e9
+}
+
+#[test]
+fn an_explained_program_ends_and_prints_as_it_does_alone() {
+    if !signals_are_default("an_explained_program_ends", &[2, 15]) {
+        return;
+    }
+    let scratch = Scratch::new("explain_ends");
+    for options in ["", "--sampled"] {
+        for code in [0, 1, 77] {
+            let output = explain(&scratch, options, &["sh", "-c", &format!("echo out; exit {code}")]);
+            assert_eq!((output.status.code(), &*output.stdout), (Some(code), &b"out\n"[..]));
+        }
+        let output = explain(&scratch, options, &["sh", "-c", "kill -TERM $$"]);
+        assert_eq!(output.status.signal(), Some(15));
+    }
+    let output = explain(&scratch, "", &["./missing"]);
+    assert_eq!(output.status.code(), Some(127));
+}
+
+#[test]
+fn a_recording_is_explained_again_and_refused_if_it_is_damaged() {
+    let scratch = Scratch::new("explain_again");
+    let first = explained(&scratch, "--save job.rec --sampled", &["sh", "-c", "sleep 0.05"]);
+    let again = scratch.ok("explain --recording job.rec --json");
+    let mut again = parsed(&again)["result"].clone();
+    // A recording does not know how the program ended.
+    again["exit_code"] = first["exit_code"].clone();
+    assert_eq!(again, first);
+
+    let whole = fs::read(scratch.0.join("job.rec")).unwrap();
+    let mut state = 20_261_128_u64;
+    for round in 0..60 {
+        let mut bytes = whole.clone();
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let at = (state >> 33) as usize % bytes.len();
+        match round % 3 {
+            0 => bytes.truncate(at),
+            1 => bytes[at] = (state >> 20) as u8,
+            _ => drop(bytes.splice(at..at, *b"9")),
+        }
+        scratch.file("damaged.rec", bytes);
+        for words in ["explain --recording damaged.rec --json", "whatif damaged.rec --memory 1GiB"] {
+            let output = scratch.run(words);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(matches!(output.status.code(), Some(0 | 2 | 125)), "{words}: {said}");
+            assert!(!said.contains("panicked"), "{words}: {said}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused_in_a_sentence() {
+    let scratch = Scratch::new("explain_refused");
+    scratch.file("text", "no recording");
+    scratch.file("other.rec", "{\"schema\": \"sakiyomi.recording/9\"}");
+    for (words, code, says) in [
+        ("explain", 125, "COMMAND"),
+        ("explain --pid 4194304", 125, "cannot record process 4194304"),
+        ("explain --recording missing", 125, "cannot read the recording missing"),
+        ("explain --recording text", 125, "text is not a recording"),
+        ("explain --for 3s -- true", 125, "--pid"),
+        ("explain --try --pid 1", 125, "cannot be used with"),
+        ("whatif other.rec --run", 2, "other.rec is not a recording"),
+        ("whatif text --run", 2, "text is not a recording"),
+    ] {
+        let output = scratch.run(words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words}: {said}");
+        assert!(said.contains(says), "{words}: {said}");
+    }
+}
+
+/// A recording of ten scattered reads of 10 ms each, with 1 ms of computing after each.
+pub(crate) fn ten_reads() -> Value {
+    let (mut spans, mut accesses) = (Vec::new(), Vec::new());
+    for read in 0..10u64 {
+        let begun = read * 11_000_000;
+        let wait = json!({"read": {"file": 0, "pattern": "scattered"}});
+        spans.push(json!({"begun_ns": begun, "ended_ns": begun + 10_000_000,
+            "state": {"waiting": {"wait": wait, "woken_by": null}}}));
+        spans.push(
+            json!({"begun_ns": begun + 10_000_000, "ended_ns": begun + 11_000_000, "state": "computing"}),
+        );
+        accesses.push(json!({"begun_ns": begun, "ended_ns": begun + 10_000_000, "kind": "read", "file": 0,
+            "offset": (read * 7 % 10) << 20, "length": 4096, "calls": 1, "loaded_bytes": 4096}));
+    }
+    json!({
+        "schema": "sakiyomi.recording/1", "program": ["reader"], "elapsed_ns": 110_000_000, "method": "traced", "notes": [],
+        "machine": {"cores": 2, "memory_bytes": 1 << 30},
+        "storage": {"device": 7, "latency_ns": 10_000_000, "parallel": 32, "bandwidth_bytes_per_second": 1_000_000_000,
+            "read_ahead_bytes": 131_072},
+        "files": [{"device": 7, "inode": 1, "name": "/data/file", "size_bytes": 10 << 20, "is_sequential": false}],
+        "threads": [{"id": 10, "name": "reader", "begun_ns": 0, "parent": null, "spans": spans, "accesses": accesses}],
+    })
+}
+
+#[test]
+fn a_recorded_program_is_predicted_on_other_storage() {
+    let scratch = Scratch::new("whatif");
+    scratch.file("job.rec", ten_reads().to_string());
+    let words = "whatif job.rec --drive fixed:latency=1ms,parallel=8 --drive deskstar-7k250 --run --json";
+    let said = scratch.ok(words);
+    let result = parsed(&said)["result"].clone();
+    assert_eq!(number(&result, "elapsed_ns"), 110_000_000);
+    let predictions = result["predictions"].as_array().unwrap();
+    assert_eq!(predictions.len(), 4);
+    let on_fixed = number(&predictions[0], "predicted_ns") as f64;
+    assert!((on_fixed - 20e6).abs() < 1e6, "{predictions:?}");
+    assert_eq!(predictions[1]["change"], "fixed:latency=1ms,parallel=8, prefetching");
+    // The same bytes each time, but for the circumstances.
+    assert_eq!(parsed(&scratch.ok(words))["result"], result);
+    assert!(scratch.ok("whatif job.rec --run").contains("prefetching"));
+
+    let output = scratch.run("whatif job.rec");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing is different"));
+    let said = scratch.ok("explain --recording job.rec");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("90.9 % of 110 ms reader waits for scattered reads of /data/file (100 ms)."),
+        "{said}"
+    );
+    assert!(said.contains("None of the remedies is predicted to gain a twentieth."), "{said}");
+    scratch.ok("explain --recording job.rec --out report");
+    let report = fs::read_to_string(scratch.0.join("report/report.html")).unwrap();
+    assert!(report.contains("Where the time went") && report.ends_with("</html>"));
+}
+
+/// Measures its own waits: a timer, a cold file read in order, a cold mapping, `fsync`, computing beside two others on
+/// as few cores.
+const KNOWN: &str = r"
+import json, mmap, os, sys, time
+def timed(action):
+    begun = time.monotonic()
+    action()
+    return time.monotonic() - begun
+def read():
+    file = os.open('slow/data', os.O_RDONLY)
+    while os.read(file, 1 << 17): pass
+def touch():
+    file = os.open('slow/mapped', os.O_RDONLY)
+    mapped = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+    for at in range(0, len(mapped), 4096): mapped[at]
+def compute():
+    begun = time.process_time()
+    while time.process_time() - begun < 0.3: pass
+print(json.dumps({'timer': timed(lambda: time.sleep(0.4)), 'read': timed(read), 'mapping': timed(touch),
+    'computing': timed(compute)}))
+";
+
+#[test]
+fn the_ledger_has_the_waits_that_the_program_measured_itself() {
+    let name = "the_ledger_has_the_waits";
+    if let Err(why) = tracefs::check() {
+        return skipped(name, why);
+    }
+    if !can_mount(name) || Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    let scratch = Scratch::new("explain_known");
+    let _slow = Slow::new(&scratch, &[("data", 6 << 20), ("mapped", 4 << 20)]);
+    unless_too_busy(|| {
+        fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+        let output = explain(&scratch, "--out out --quiet --force", &["python3", "-c", KNOWN]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let known = parsed(&String::from_utf8(output.stdout).unwrap());
+        let result =
+            parsed(&fs::read_to_string(scratch.0.join("out/result.json")).unwrap())["result"].clone();
+        let elapsed = number(&result, "elapsed_ns") as f64 / 1e9;
+        let all: f64 =
+            result["terms"].as_array().unwrap().iter().map(|term| number(term, "time_ns") as f64 / 1e9).sum();
+        assert!((all - elapsed).abs() < 1e-6, "{all} {elapsed}");
+        // Every term within a twentieth of the elapsed time; computing has the cores that others leave.
+        for (key, kinds) in [
+            ("timer", &["timer"][..]),
+            ("read", &["sequential-read", "scattered-read"]),
+            ("mapping", &["mapping"]),
+        ] {
+            let (found, expected) = (seconds(&result, kinds), known[key].as_f64().unwrap());
+            if (found - expected).abs() > 0.05 * elapsed {
+                return Err(format!("{key}: {found} s, measured {expected} s: {result}"));
+            }
+        }
+        let unknown = seconds(&result, &["not-attributed"]);
+        if unknown > 0.05 * elapsed {
+            return Err(format!("not attributed: {unknown} s of {elapsed} s"));
+        }
+        // Fitted to the storage of 10 ms, on which prefetching helps.
+        let latency = number(&result["storage"], "latency_ns") as f64 / 1e6;
+        let proposed = result["predictions"].as_array().unwrap().iter().any(|one| one["is_proposed"] == true);
+        if (5.0..20.0).contains(&latency) && proposed { Ok(()) } else { Err(result.to_string()) }
+    });
+}

@@ -1,0 +1,305 @@
+//! Predictions: the elapsed time of a recorded program with other storage, memory or read-ahead, or with prefetching, by
+//! replaying it in virtual time.
+//!
+//! The present storage is described by a latency, a number of requests at a time, and a bandwidth. The two latter were
+//! measured after the recording; the latency is the one with which the replay takes as long as the program did. All
+//! other settings are predicted in proportion to that replay, so that errors that both have cancel out.
+
+use sakiyomi_drive::fixed::FixedSpec;
+use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_scenario::spec::{CpuSpec, Distance, DriveChoice, MemorySpec, PrefetchSpec, QueueSpec, RunSpec};
+use sakiyomi_scenario::{RunError, Scenario, run_with};
+
+use crate::recording::{AccessKind, FileAccess, Method, Recording};
+use crate::replay::{MetadataCost, Program, ProgramOptions, Replay};
+
+/// Read-ahead where the system does not report it: the kernel's default.
+const READ_AHEAD_DEFAULT: Bytes = Bytes(128 << 10);
+/// The longest latency that is considered.
+const LATENCY_MAX: Nanos = Nanos(10_000_000_000);
+/// Steps of the search for the latency, each of which halves the interval of its logarithm.
+const FIT_STEPS: u32 = 14;
+/// The least half-width of a prediction's interval, as a share: what repeated runs of one program differ by.
+const INTERVAL_MIN_RATIO: f64 = 0.08;
+/// Least share of the time of opens and look-ups that is left with prefetching, as it was measured of `tar` and `cp`.
+const AHEAD_LOOKUP_SHARE: f64 = 0.5;
+/// Memory that is simulated beyond what the files of a program can fill, which bounds the memory of the simulation.
+const MEMORY_SPARE: Bytes = Bytes(256 << 20);
+/// Written data of which this multiple is simulated as memory, because programs are slowed down from a tenth of it on.
+const WRITTEN_FACTOR: u64 = 20;
+
+/// Storage of a prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Storage {
+    /// The present one.
+    Present,
+    /// Storage with the same times at any place.
+    Fixed(FixedSpec),
+    /// A hard disk or an array.
+    Drive {
+        /// Its name.
+        name: String,
+        /// Its description.
+        spec: Box<DriveSpec>,
+    },
+}
+
+/// The changes of a prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The storage.
+    pub storage: Storage,
+    /// Memory for the page cache; as recorded if `None`.
+    pub memory: Option<Bytes>,
+    /// The kernel's read-ahead; as recorded if `None`.
+    pub read_ahead: Option<Bytes>,
+    /// Whether the files are prefetched, as by `sakiyomi run`.
+    pub prefetches: bool,
+    /// Time of an open, look-up or listing that waits; in proportion to the latency of the storage if `None`.
+    pub metadata: Option<Nanos>,
+}
+
+impl Change {
+    /// No change.
+    pub const NONE: Change = Change {
+        storage: Storage::Present,
+        memory: None,
+        read_ahead: None,
+        prefetches: false,
+        metadata: None,
+    };
+}
+
+/// A predicted elapsed time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prediction {
+    /// The elapsed time.
+    pub elapsed: Nanos,
+    /// Lower end of its interval.
+    pub low: Nanos,
+    /// Upper end of its interval.
+    pub high: Nanos,
+}
+
+/// The model of the machine and the storage on which a program was recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Present<'a> {
+    recording: &'a Recording,
+    device: u64,
+    /// The storage.
+    pub storage: FixedSpec,
+    /// Difference of the elapsed time of the replay from the recorded one, as a share of the latter.
+    pub error_ratio: f64,
+    replayed: Nanos,
+    /// Bytes of memory that are simulated at most.
+    memory_max: u64,
+}
+
+/// Reasons why nothing can be predicted.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PredictError {
+    /// The program used no files.
+    #[error("the program used no files, so that other storage, memory or prefetching change nothing")]
+    NoFiles,
+    /// A sampled recording lacks the accesses that did not wait.
+    #[error("predictions need a recording of every access, which needs root and the kernel's tracepoints")]
+    Sampled,
+    /// The replay does not take as long as the program did.
+    #[error(
+        "the model of the present storage misses the recorded time by {} %, too much to predict from it",
+        (error_ratio * 100.0).round()
+    )]
+    NoFit {
+        /// Difference as a share of the recorded time.
+        error_ratio: f64,
+    },
+    /// The simulation failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl<'a> Present<'a> {
+    /// The largest error of the model from which something is predicted, as a share.
+    const ERROR_MAX_RATIO: f64 = 0.25;
+
+    /// Fits the model to a recording.
+    ///
+    /// # Errors
+    /// The reason why nothing can be predicted.
+    pub fn fit(recording: &'a Recording) -> Result<Present<'a>, PredictError> {
+        if recording.method == Method::Sampled {
+            return Err(PredictError::Sampled);
+        }
+        let device = recording.main_device().ok_or(PredictError::NoFiles)?;
+        let measured = recording.storage.filter(|storage| storage.device == device);
+        let mut present = Present {
+            recording,
+            device,
+            storage: FixedSpec {
+                parallel: measured.map_or(32, |storage| storage.parallel),
+                bandwidth: measured.map(|storage| Bytes(storage.bandwidth_bytes_per_second)),
+                ..FixedSpec::default()
+            },
+            error_ratio: 0.0,
+            replayed: Nanos::ZERO,
+            memory_max: memory_max(recording),
+        };
+        let program = Program::new(recording, &present.options(MetadataCost::Recorded, 1.0));
+        let unfitted = present.clone();
+        let elapsed = |latency: Nanos| {
+            let storage = FixedSpec { latency, ..unfitted.storage };
+            simulate(&program, &unfitted.scenario(&Change::NONE, &storage), None)
+        };
+        let recorded = recording.elapsed_ns;
+        let (mut low, mut high) = (Nanos(1_000), LATENCY_MAX);
+        if elapsed(low)? < recorded {
+            for _ in 0..FIT_STEPS {
+                let middle = Nanos((low.0 as f64 * high.0 as f64).sqrt() as u64);
+                if elapsed(middle)? < recorded { low = middle } else { high = middle }
+            }
+        }
+        present.storage.latency = low;
+        present.replayed = elapsed(low)?;
+        present.error_ratio = difference(present.replayed, recorded);
+        if present.error_ratio > Self::ERROR_MAX_RATIO {
+            return Err(PredictError::NoFit { error_ratio: present.error_ratio });
+        }
+        Ok(present)
+    }
+
+    /// Returns the file system that the predictions concern.
+    #[must_use]
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+
+    fn options(&self, metadata: MetadataCost, sync_ratio: f64) -> ProgramOptions {
+        ProgramOptions { device: self.device, metadata, sync_ratio, prefetches_small_files: false }
+    }
+
+    fn scenario(&self, change: &Change, storage: &FixedSpec) -> Scenario {
+        let recorded = self.recording;
+        let read_ahead = recorded.storage.and_then(|storage| storage.read_ahead_bytes).map(Bytes);
+        let limit = if change.prefetches { Distance::Auto } else { Distance::Off };
+        Scenario {
+            name: String::new(),
+            run: RunSpec::default(),
+            drive: DriveChoice { fixed: Some(written(storage)), ..DriveChoice::default() },
+            queue: QueueSpec::default(),
+            memory: MemorySpec {
+                size: Bytes(
+                    change
+                        .memory
+                        .map_or(recorded.machine.memory_bytes, |memory| memory.0)
+                        .clamp(1 << 20, self.memory_max),
+                ),
+                read_ahead: change.read_ahead.or(read_ahead).unwrap_or(READ_AHEAD_DEFAULT),
+                ..MemorySpec::default()
+            },
+            cpu: CpuSpec { cores: recorded.machine.cores.max(1), ..CpuSpec::default() },
+            machine: sakiyomi_scenario::spec::MachineSpec::default(),
+            process: Vec::new(),
+            job: Vec::new(),
+            prefetch: PrefetchSpec { limit, ..PrefetchSpec::default() },
+            regulate: None,
+            case: std::collections::BTreeMap::new(),
+            vary: std::collections::BTreeMap::new(),
+            published: Vec::new(),
+        }
+    }
+
+    /// Predicts the elapsed time with a change.
+    ///
+    /// # Errors
+    /// If the simulation fails.
+    pub fn predict(&self, change: &Change) -> Result<Prediction, PredictError> {
+        let (fixed, drive, latency) = match &change.storage {
+            Storage::Present => (self.storage, None, None),
+            Storage::Fixed(fixed) => (*fixed, None, Some(fixed.latency)),
+            Storage::Drive { spec, .. } => (self.storage, Some(&**spec), Some(self.storage.latency)),
+        };
+        let mut scenario = self.scenario(change, &fixed);
+        if let Storage::Drive { name, .. } = &change.storage {
+            scenario.drive = DriveChoice { model: Some(name.clone()), ..DriveChoice::default() };
+        }
+        let mut costs = match (latency, change.metadata) {
+            (None, None) => vec![self.options(MetadataCost::Recorded, 1.0)],
+            // An open on other storage takes an access at most, and nothing where it is cached.
+            (latency, None) => {
+                let latency = latency.unwrap_or(self.storage.latency);
+                let ratio = latency.0 as f64 / self.storage.latency.0.max(1) as f64;
+                vec![
+                    self.options(MetadataCost::Share(ratio), ratio),
+                    self.options(MetadataCost::Share(ratio.max(1.0)), ratio.max(1.0)),
+                    self.options(MetadataCost::Share(0.0), 0.0),
+                ]
+            }
+            (latency, Some(metadata)) => {
+                let latency = latency.unwrap_or(self.storage.latency);
+                let ratio = latency.0 as f64 / self.storage.latency.0.max(1) as f64;
+                vec![self.options(MetadataCost::Each(metadata), ratio)]
+            }
+        };
+        if change.prefetches {
+            // Part of the look-ups are made ahead as well.
+            let options = costs[0];
+            costs.push(ProgramOptions { metadata: MetadataCost::Share(AHEAD_LOOKUP_SHARE), ..options });
+            costs.iter_mut().for_each(|options| options.prefetches_small_files = true);
+        }
+        let mut times = Vec::new();
+        for options in costs {
+            let program = Program::new(self.recording, &options);
+            times.push(self.in_proportion(simulate(&program, &scenario, drive)?));
+        }
+        let (least, most) = (times.iter().min().copied(), times.iter().max().copied());
+        let (least, most) = (least.unwrap_or_default(), most.unwrap_or_default());
+        let share = INTERVAL_MIN_RATIO.max(2.0 * self.error_ratio);
+        Ok(Prediction {
+            elapsed: times[0],
+            low: Nanos((least.0 as f64 * (1.0 - share).max(0.0)) as u64),
+            high: Nanos((most.0 as f64 * (1.0 + share)) as u64),
+        })
+    }
+
+    fn in_proportion(&self, simulated: Nanos) -> Nanos {
+        let ratio = self.recording.elapsed_ns.0 as f64 / self.replayed.0.max(1) as f64;
+        Nanos((simulated.0 as f64 * ratio) as u64)
+    }
+}
+
+/// Returns the size of memory in bytes beyond which more changes nothing.
+fn memory_max(recording: &Recording) -> u64 {
+    let accesses = || recording.threads.iter().flat_map(|thread| &thread.accesses);
+    let loaded: u64 = accesses().map(|access| access.loaded_bytes).sum();
+    let used: u64 = recording.files.iter().filter_map(|file| file.size_bytes).sum();
+    let is_write = |access: &&FileAccess| access.kind == AccessKind::Write;
+    let written: u64 = accesses().filter(is_write).map(|access| access.length).sum();
+    loaded.max(used).saturating_add(written.saturating_mul(WRITTEN_FACTOR)).saturating_add(MEMORY_SPARE.0)
+}
+
+fn difference(one: Nanos, other: Nanos) -> f64 {
+    one.0.abs_diff(other.0) as f64 / other.0.max(1) as f64
+}
+
+/// Returns a fixed device as an experiment names it.
+fn written(storage: &FixedSpec) -> String {
+    let bandwidth = storage.bandwidth.map(|bandwidth| format!(",bandwidth={}", bandwidth.0.max(1000)));
+    format!(
+        "latency={}ns,parallel={},spread={}{}",
+        storage.latency.0,
+        storage.parallel,
+        storage.spread,
+        bandwidth.unwrap_or_default()
+    )
+}
+
+fn simulate(
+    program: &Program,
+    scenario: &Scenario,
+    drive: Option<&DriveSpec>,
+) -> Result<Nanos, PredictError> {
+    let replay = Replay::new(program);
+    let outcome = run_with(scenario, drive, 0, vec![(program.setup.clone(), Box::new(replay))])?;
+    Ok(outcome.elapsed)
+}

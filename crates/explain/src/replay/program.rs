@@ -1,0 +1,333 @@
+//! From a recording to the operations of a workload.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_scenario::workload::{Action, Caching, FileIndex, FileSetup, Setup, ThreadSetup};
+
+use super::{Operation, Program};
+use crate::recording::{AccessKind, FileAccess, RecordedThread, Recording, Span, ThreadState, Wait};
+
+/// Largest part of consecutive accesses that is replayed at a time, in bytes, so that computing goes on between.
+const PART_MAX_BYTES: u64 = 256 << 10;
+/// Files from this size on are prefetched by the position of their reader, smaller ones by the order of their names.
+const FOLLOWED_MIN_BYTES: u64 = 1 << 20;
+/// Small files that a program loads before the order of their names is known.
+const SMALL_FILES_MIN: usize = 16;
+/// Page size of the replayed machine in bytes.
+const PAGE_BYTES: u64 = 4096;
+
+/// How a recording is replayed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProgramOptions {
+    /// The file system that is replaced by the simulated storage. Waits for others last as long as they were recorded.
+    pub device: u64,
+    /// The time of opens, look-ups and listings that waited.
+    pub metadata: MetadataCost,
+    /// Factor of the recorded waits for written data to be on storage.
+    pub sync_ratio: f64,
+    /// Whether small files are in the page cache before they are read, as where `sakiyomi run` knows their order.
+    pub prefetches_small_files: bool,
+}
+
+/// The time of an open, look-up or listing that waited for storage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MetadataCost {
+    /// As long as it was recorded.
+    Recorded,
+    /// The same time for each.
+    Each(Nanos),
+    /// A share of the recorded time.
+    Share(f64),
+}
+
+impl Program {
+    /// Makes a workload of a recording.
+    #[must_use]
+    pub fn new(recording: &Recording, options: &ProgramOptions) -> Program {
+        let files = Files::of(recording, options);
+        let splits = wake_times(recording);
+        let mut threads: Vec<Timed> = recording
+            .threads
+            .iter()
+            .zip(&splits)
+            .enumerate()
+            .map(|(number, (thread, splits))| {
+                let opened = files.opened[number].clone();
+                Builder { files: &files, options, opened, operations: Timed::default() }.build(thread, splits)
+            })
+            .collect();
+        resolve(&mut threads);
+        let setup = Setup {
+            name: recording.program.first().cloned().unwrap_or_default(),
+            files: files.setups,
+            threads: vec![ThreadSetup::default(); threads.len()],
+            rate: None,
+            is_background: false,
+        };
+        let threads = threads.into_iter().map(|timed| timed.operations).collect();
+        Program { setup, threads }
+    }
+}
+
+/// The operations of a thread, with the recorded time at which each was complete.
+#[derive(Debug, Default)]
+struct Timed {
+    operations: Vec<Operation>,
+    ended: Vec<Nanos>,
+    /// Waits for another thread: index of the operation, the other thread, and the recorded time.
+    waits: Vec<(usize, usize, Nanos)>,
+}
+
+/// Sets the operations for which threads wait, from the times at which they were woken.
+fn resolve(threads: &mut [Timed]) {
+    for thread in 0..threads.len() {
+        for (index, other, at) in std::mem::take(&mut threads[thread].waits) {
+            let operations = threads[other].ended.partition_point(|&ended| ended <= at);
+            threads[thread].operations[index] = Operation::Await { thread: other, operations };
+        }
+    }
+}
+
+/// Returns for each thread the times at which it woke or started another.
+fn wake_times(recording: &Recording) -> Vec<BTreeSet<Nanos>> {
+    let mut times = vec![BTreeSet::new(); recording.threads.len()];
+    for thread in &recording.threads {
+        if let Some(parent) = thread.parent {
+            times[parent.0].insert(thread.begun_ns);
+        }
+        for span in &thread.spans {
+            if let ThreadState::Waiting { woken_by: Some(by), .. } = span.state {
+                times[by.0].insert(span.ended_ns);
+            }
+        }
+    }
+    times
+}
+
+/// The files of the simulated storage.
+struct Files {
+    setups: Vec<FileSetup>,
+    /// For each thread, the files that it uses first.
+    opened: Vec<BTreeSet<FileIndex>>,
+    index: BTreeMap<usize, FileIndex>,
+    /// Written data of which the file is not known.
+    scratch: FileIndex,
+    scratch_bytes: u64,
+}
+
+impl Files {
+    fn of(recording: &Recording, options: &ProgramOptions) -> Files {
+        #[derive(Default)]
+        struct Use {
+            end: u64,
+            used: u64,
+            loaded: u64,
+            written: u64,
+        }
+        let mut uses: BTreeMap<usize, Use> = BTreeMap::new();
+        let mut unknown = 0;
+        for access in recording.threads.iter().flat_map(|thread| &thread.accesses) {
+            let Some(file) = access.file else {
+                unknown += access.length;
+                continue;
+            };
+            let entry = uses.entry(file.0).or_default();
+            let end = access.offset.saturating_add(access.length);
+            if access.kind == AccessKind::Write {
+                entry.written = entry.written.max(end);
+                continue;
+            }
+            // A read may ask for more than the file has.
+            let size = recording.files.get(file.0).and_then(|file| file.size_bytes);
+            let end = size.map_or(end, |size| end.min(size));
+            entry.end = entry.end.max(end);
+            entry.used += end.saturating_sub(access.offset);
+            entry.loaded += access.loaded_bytes;
+        }
+        let small_files = uses.values().filter(|of| of.loaded > 0 && of.end < FOLLOWED_MIN_BYTES).count();
+        let mut files = Files {
+            setups: Vec::new(),
+            opened: vec![BTreeSet::new(); recording.threads.len()],
+            index: BTreeMap::new(),
+            scratch: FileIndex(0),
+            scratch_bytes: 0,
+        };
+        for (file, Use { end, used, loaded, written }) in uses {
+            if recording.files.get(file).is_none_or(|file| file.device != options.device) {
+                continue;
+            }
+            let size = recording.files[file].size_bytes.unwrap_or(end).max(end).max(written).max(1);
+            // Read-ahead may load more than is used, and what is in the cache at the begin is not loaded.
+            let is_cold = loaded * 2 >= used.min(size);
+            let is_small = size < FOLLOWED_MIN_BYTES;
+            let is_prefetched = is_small && small_files >= SMALL_FILES_MIN && options.prefetches_small_files;
+            files.index.insert(file, FileIndex(files.setups.len()));
+            files.setups.push(FileSetup {
+                size: Bytes(size.next_multiple_of(PAGE_BYTES)),
+                place: None,
+                pieces: None,
+                caching: if is_cold && !is_prefetched { Caching::Cold } else { Caching::Resident },
+                is_followed: used >= FOLLOWED_MIN_BYTES,
+                is_sequential: recording.files[file].is_sequential,
+            });
+        }
+        let mut first: BTreeMap<FileIndex, (Nanos, usize)> = BTreeMap::new();
+        for (number, thread) in recording.threads.iter().enumerate() {
+            for access in thread.accesses.iter().filter(|access| access.kind == AccessKind::Read) {
+                let Some(&file) = access.file.and_then(|file| files.index.get(&file.0)) else { continue };
+                let begun = (access.begun_ns, number);
+                first.entry(file).and_modify(|first| *first = begun.min(*first)).or_insert(begun);
+            }
+        }
+        for (file, (_, thread)) in first {
+            files.opened[thread].insert(file);
+        }
+        files.scratch = FileIndex(files.setups.len());
+        files.scratch_bytes = unknown.max(1).next_multiple_of(PAGE_BYTES);
+        files.setups.push(FileSetup { size: Bytes(files.scratch_bytes), ..FileSetup::default() });
+        files
+    }
+
+    fn size(&self, file: FileIndex) -> u64 {
+        self.setups[file.0].size.0
+    }
+}
+
+struct Builder<'a> {
+    files: &'a Files,
+    options: &'a ProgramOptions,
+    /// Files that are not open yet.
+    opened: BTreeSet<FileIndex>,
+    operations: Timed,
+}
+
+impl Builder<'_> {
+    fn build(mut self, thread: &RecordedThread, wakes: &BTreeSet<Nanos>) -> Timed {
+        if let Some(parent) = thread.parent {
+            self.wait_for(parent.0, thread.begun_ns);
+        }
+        let mut accesses = thread.accesses.iter().peekable();
+        for span in &thread.spans {
+            let is_computing = span.state == ThreadState::Computing;
+            let mut at = span.begun_ns;
+            // The accesses that begin in it: computing goes on after each.
+            while let Some(access) = accesses.next_if(|access| access.begun_ns < span.ended_ns) {
+                if is_computing {
+                    self.compute(at, access.begun_ns, wakes);
+                }
+                at = at.max(access.begun_ns);
+                let ended = access.ended_ns.min(span.ended_ns).max(at);
+                let computing = if is_computing { ended.saturating_sub(at) } else { Nanos::ZERO };
+                self.access(access, computing, at);
+                at = ended;
+            }
+            match span.state {
+                ThreadState::Computing => self.compute(at, span.ended_ns, wakes),
+                ThreadState::AwaitingCore => {}
+                ThreadState::Waiting { wait, woken_by } => {
+                    self.wait(span, wait, woken_by.map(|thread| thread.0));
+                }
+            }
+        }
+        accesses.for_each(|access| self.access(access, Nanos::ZERO, access.begun_ns));
+        self.operations
+    }
+
+    fn push(&mut self, action: Action, ended: Nanos) {
+        self.operations.operations.push(Operation::Act(action));
+        let before = self.operations.ended.last().copied().unwrap_or_default();
+        self.operations.ended.push(ended.max(before));
+    }
+
+    fn compute(&mut self, from: Nanos, to: Nanos, wakes: &BTreeSet<Nanos>) {
+        let mut from = from;
+        if from >= to {
+            return;
+        }
+        for &wake in wakes.range(from..to).chain([&to]) {
+            self.compute_for(wake.saturating_sub(from), wake);
+            from = wake;
+        }
+    }
+
+    fn compute_for(&mut self, time: Nanos, ended: Nanos) {
+        if !time.is_zero() {
+            self.push(Action::Compute { time, core: None, from: None }, ended);
+        }
+    }
+
+    fn pause(&mut self, length: Nanos, ended: Nanos) {
+        if !length.is_zero() {
+            self.push(Action::Pause { length }, ended);
+        }
+    }
+
+    fn wait_for(&mut self, thread: usize, at: Nanos) {
+        let Timed { operations, ended, waits } = &mut self.operations;
+        waits.push((operations.len(), thread, at));
+        operations.push(Operation::Await { thread, operations: 0 });
+        ended.push(at.max(ended.last().copied().unwrap_or_default()));
+    }
+
+    fn wait(&mut self, span: &Span, wait: Wait, woken_by: Option<usize>) {
+        let length = span.ended_ns.saturating_sub(span.begun_ns);
+        let is_replaced = |file: crate::recording::FileIndex| self.files.index.contains_key(&file.0);
+        match (wait, woken_by) {
+            (wait, Some(thread)) if wait.is_for_others() => self.wait_for(thread, span.ended_ns),
+            // The simulated storage decides.
+            (Wait::Read { file, .. } | Wait::Mapping { file }, _) if is_replaced(file) => {}
+            (Wait::Write { .. } | Wait::WriteBack, _) => {}
+            (Wait::Metadata, _) => {
+                let length = match self.options.metadata {
+                    MetadataCost::Recorded => length,
+                    MetadataCost::Each(time) => time,
+                    MetadataCost::Share(share) => Nanos((length.0 as f64 * share) as u64),
+                };
+                self.pause(length, span.ended_ns);
+            }
+            (Wait::Sync { .. }, _) => {
+                self.pause(Nanos((length.0 as f64 * self.options.sync_ratio) as u64), span.ended_ns);
+            }
+            _ => self.pause(length, span.ended_ns),
+        }
+    }
+
+    /// Adds an access in which the thread computed for `computing` between its calls.
+    fn access(&mut self, access: &FileAccess, computing: Nanos, at: Nanos) {
+        let known = access.file.map(|file| self.files.index.get(&file.0).copied());
+        let (file, size) = match known {
+            Some(Some(file)) if access.kind.has_data() => (file, self.files.size(file)),
+            None if access.kind == AccessKind::Write => (self.files.scratch, self.files.scratch_bytes),
+            // On other storage, or without data: the waits are recorded.
+            _ => return self.compute_for(computing, at),
+        };
+        let start = access.offset.min(size - 1);
+        let length = access.length.min(size - start);
+        if length == 0 {
+            return self.compute_for(computing, at);
+        }
+        if access.kind == AccessKind::Read && self.opened.remove(&file) {
+            self.push(Action::Open { file }, at);
+        }
+        let parts = access.calls.min(length.div_ceil(PART_MAX_BYTES)).max(1);
+        let part = length.div_ceil(parts).next_multiple_of(PAGE_BYTES);
+        let mut from = start;
+        while from < start + length {
+            let to = (from + part).min(start + length);
+            self.push(action_of(access.kind, file, from, to), at);
+            let share = computing.0 as u128 * u128::from(to - from) / u128::from(length);
+            self.compute_for(Nanos(share as u64), at);
+            from = to;
+        }
+    }
+}
+
+/// Returns the action of an access to the bytes `from` to `to`.
+fn action_of(kind: AccessKind, file: FileIndex, from: u64, to: u64) -> Action {
+    match kind {
+        AccessKind::Mapping => Action::Touch { file, at: from, end: to },
+        AccessKind::Write => Action::Write { file, at: from, length: to - from },
+        _ => Action::Read { file, at: from, length: to - from, is_partial: false },
+    }
+}

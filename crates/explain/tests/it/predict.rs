@@ -1,0 +1,124 @@
+//! Predictions from recordings of storage that is known: of simulated programs whose events are made by hand.
+
+use sakiyomi_explain::recording::MeasuredStorage;
+use sakiyomi_explain::remedies::{Remedy, remedies};
+use sakiyomi_explain::{Change, PredictError, Present, Recording, Storage};
+use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_os::system_call::CallKind;
+use sakiyomi_os::tracefs::{Activity, ActivityKind};
+
+use crate::events::{DEVICE, call, event, exit, interrupted, range, recorded, switch};
+
+const MS: u64 = 1_000_000;
+/// Bytes of a read.
+const READ: u64 = 4096;
+
+/// Returns the recording of a program that makes `reads` scattered reads, each of which takes `latency`, and computes
+/// for `computing` after each.
+fn scattered(reads: u64, latency: u64, computing: u64) -> Recording {
+    let mut events: Vec<Activity> = vec![switch(0, 0, false, 10)];
+    let mut now = 0;
+    for index in 0..reads {
+        // Far apart, in no order.
+        let at = index * 7919 % reads * (1 << 20);
+        events.push(event(now, 10, call(CallKind::Read, Some(3))));
+        events.push(event(now, 10, ActivityKind::Adds(range(100, at, at + READ))));
+        events.push(switch(now, 10, true, 0));
+        now += latency;
+        events.push(interrupted(now, 10));
+        events.push(switch(now, 0, false, 10));
+        events.push(event(now, 10, ActivityKind::Reads(range(100, at, at + READ))));
+        now += computing;
+    }
+    events.push(exit(now, 10));
+    let mut recording = recorded(&[10], &events, now);
+    recording.files[0].size_bytes = Some(reads << 20);
+    recording.storage = Some(MeasuredStorage {
+        device: DEVICE,
+        latency_ns: Nanos(latency),
+        parallel: 32,
+        bandwidth_bytes_per_second: 1_000_000_000,
+        read_ahead_bytes: Some(128 << 10),
+    });
+    recording
+}
+
+fn assert_near(found: Nanos, expected: u64, ratio: f64) {
+    let error = (found.0 as f64 - expected as f64).abs() / expected as f64;
+    assert!(error <= ratio, "{found:?} for {expected} ns");
+}
+
+#[test]
+fn the_latency_of_the_storage_is_found_and_another_one_predicted() {
+    for (latency, computing) in [(10 * MS, MS), (MS, 5 * MS), (MS / 10, MS / 5)] {
+        let recording = scattered(200, latency, computing);
+        let present = Present::fit(&recording).unwrap();
+        assert_near(present.storage.latency, latency, 0.05);
+        assert!(present.error_ratio < 0.01, "{}", present.error_ratio);
+        for other in [latency / 4, latency * 3] {
+            let fixed = format!("latency={other}ns,parallel=32,bandwidth=1GB").parse().unwrap();
+            let change = Change { storage: Storage::Fixed(fixed), ..Change::NONE };
+            let prediction = present.predict(&change).unwrap();
+            assert_near(prediction.elapsed, 200 * (other + computing), 0.03);
+            assert!(
+                prediction.low.0 <= 200 * (other + computing)
+                    && 200 * (other + computing) <= prediction.high.0
+            );
+        }
+    }
+}
+
+#[test]
+fn remedies_that_gain_nothing_are_not_worthwhile() {
+    // Neither reading ahead nor a larger window knows the next of scattered reads.
+    let recording = scattered(200, 10 * MS, MS);
+    let present = Present::fit(&recording).unwrap();
+    let all = remedies(&present, Bytes(128 << 10)).unwrap();
+    assert!(all.iter().all(|remedy| !remedy.is_worthwhile(recording.elapsed_ns)), "{all:?}");
+    let bound = all.last().unwrap();
+    assert_eq!(bound.remedy, Remedy::NoWaiting);
+    assert_near(bound.prediction.elapsed, 200 * MS, 0.05);
+}
+
+#[test]
+fn a_recording_from_which_nothing_can_be_predicted_says_why() {
+    let computing = recorded(&[10], &[switch(0, 0, false, 10), exit(MS, 10)], MS);
+    assert_eq!(Present::fit(&computing), Err(PredictError::NoFiles));
+    let sampled = Recording { method: sakiyomi_explain::recording::Method::Sampled, ..scattered(10, MS, MS) };
+    assert_eq!(Present::fit(&sampled), Err(PredictError::Sampled));
+}
+
+#[test]
+fn a_pipeline_overlaps_in_a_replay_as_it_did() {
+    // A reader hands each of 100 blocks to a consumer, which computes for as long as a read takes.
+    let (latency, reads) = (2 * MS, 100);
+    let mut events = vec![switch(0, 0, false, 10), event(0, 10, ActivityKind::Starts(11))];
+    let mut now = 10;
+    for index in 0..reads {
+        let at = index * 37 % reads * (1 << 20);
+        events.push(event(now, 10, call(CallKind::Read, Some(3))));
+        events.push(event(now, 10, ActivityKind::Adds(range(100, at, at + READ))));
+        events.push(switch(now, 10, true, 0));
+        if index > 0 {
+            // The consumer has the block before.
+            events.push(switch(now + 1, 0, false, 11));
+            events.push(event(now + latency - 10, 11, call(CallKind::Read, Some(5))));
+            events.push(switch(now + latency - 5, 11, true, 0));
+        }
+        now += latency;
+        events.push(interrupted(now, 10));
+        events.push(switch(now, 0, false, 10));
+        events.push(event(now + 1, 10, ActivityKind::Reads(range(100, at, at + READ))));
+        events.push(event(now + 2, 10, call(CallKind::Write, Some(5))));
+        events.push(event(now + 3, 10, ActivityKind::Wakes(11)));
+        now += 10;
+    }
+    events.push(exit(now, 10));
+    let mut recording = recorded(&[10], &events, now);
+    recording.files[0].size_bytes = Some(reads << 20);
+    let present = Present::fit(&recording).unwrap();
+    assert_near(present.storage.latency, latency, 0.05);
+    // With storage that takes no time, the consumer is the bound.
+    let bound = present.predict(&Remedy::NoWaiting.change()).unwrap();
+    assert_near(bound.elapsed, latency * (reads - 1), 0.03);
+}

@@ -1,0 +1,132 @@
+//! Charts of an explanation: the ledger as bars, the critical path over time, and the predictions.
+
+use super::{ExplainInterval, ExplainKind, ExplainPrediction, ExplainResult, ExplainTerm};
+use crate::chart::Chart;
+use crate::chart::bars::{self, Bars, Row};
+use crate::chart::layout::short;
+use crate::chart::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
+use crate::chart::palette::{self, Color};
+use crate::number::{count, duration, percent, ratio};
+
+/// Bars that are drawn; the table has more.
+const BARS_MAX: usize = 12;
+/// Length at which the label of a bar is truncated.
+const LABEL_LENGTH: usize = 46;
+
+/// Kinds of activity in a bar: label, color.
+const PARTS: [(&str, Color); 4] = [
+    ("storage", palette::READ_SEEK),
+    ("computing", palette::COMPUTES),
+    ("waiting for a core", palette::SHARES),
+    ("other", palette::IDLE),
+];
+
+pub(super) fn charts(result: &ExplainResult) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    if !result.terms.is_empty() {
+        charts.push(ledger(result));
+    }
+    if result.intervals.len() > 1 {
+        charts.push(over_time(result).draw());
+    }
+    charts.extend(predictions(&result.predictions, result.elapsed_ns));
+    charts
+}
+
+fn ledger(result: &ExplainResult) -> Chart {
+    let row = |term: &ExplainTerm| {
+        let mut parts = vec![0; PARTS.len()];
+        parts[part_of(term.kind)] = term.time_ns;
+        let place = term.place();
+        let what = term.kind.describe();
+        let label = match (term.program.as_str(), place.as_str()) {
+            ("", _) => what.to_owned(),
+            (program, "") => format!("{program}: {what}"),
+            (program, _) if term.files > 1 => format!("{program}: {what}, {} files", count(term.files)),
+            // The end of a path says most.
+            (program, place) => format!("{program}: {what}, {}", place.rsplit('/').next().unwrap_or(place)),
+        };
+        let share = percent(ratio(term.time_ns, result.elapsed_ns));
+        Row {
+            label: short(&label, LABEL_LENGTH),
+            parts,
+            figure: format!("{} ({share})", duration(term.time_ns)),
+        }
+    };
+    bars::chart(Bars {
+        name: "breakdown",
+        title: "Where the time went",
+        caption: "Times on the critical path, which add up to the elapsed time.".to_owned(),
+        x_title: "time",
+        parts: PARTS.to_vec(),
+        rows: result.terms.iter().take(BARS_MAX).map(row).collect(),
+    })
+}
+
+fn part_of(kind: ExplainKind) -> usize {
+    match kind {
+        kind if kind.is_storage() => 0,
+        ExplainKind::Computing => 1,
+        ExplainKind::AwaitingCore => 2,
+        _ => 3,
+    }
+}
+
+fn over_time(result: &ExplainResult) -> TimeChart {
+    let [storage, computing, core, other] = PARTS;
+    let quantity = |(label, color): (&'static str, Color), of: fn(&ExplainInterval) -> Option<f64>| {
+        Quantity::new(label, color, Join::Sum, of)
+    };
+    let quantities = [
+        quantity(storage, |interval| Some(interval.io_wait_ns as f64)),
+        quantity(computing, |interval| Some(interval.computing_ns as f64)),
+        quantity(core, |interval| Some(interval.core_wait_ns as f64)),
+        quantity(other, |interval| Some(interval.other_ns as f64)),
+    ];
+    let ends = result.intervals.iter().map(|interval| interval.until_ns);
+    let spans: Vec<Span> = std::iter::once(0).chain(ends.clone()).zip(ends).collect();
+    TimeChart {
+        name: "timeline",
+        kind: Kind::ShareOfTime,
+        range: TimeRange { from_ns: 0, to_ns: result.elapsed_ns },
+        panels: vec![Panel {
+            name: String::new(),
+            layers: quantities.iter().map(|quantity| quantity.layer(&result.intervals)).collect(),
+            spans,
+            bands: Vec::new(),
+        }],
+        title: "The critical path over time",
+        caption: "At each time the thread for which the others waited.",
+        x_title: "time",
+        y_title: "share",
+        spans_are: "intervals",
+        bands_are: "",
+    }
+}
+
+/// Returns the chart of predictions; `None` if there are none.
+pub(super) fn predictions(predictions: &[ExplainPrediction], elapsed: u64) -> Option<Chart> {
+    if predictions.is_empty() {
+        return None;
+    }
+    let recorded =
+        Row { label: "as recorded".to_owned(), parts: vec![elapsed, 0], figure: duration(elapsed) };
+    let row = |prediction: &ExplainPrediction| Row {
+        label: short(&prediction.change, LABEL_LENGTH),
+        parts: vec![0, prediction.predicted_ns],
+        figure: format!(
+            "{} ({} to {})",
+            duration(prediction.predicted_ns),
+            duration(prediction.low_ns),
+            duration(prediction.high_ns)
+        ),
+    };
+    Some(bars::chart(Bars {
+        name: "times",
+        title: "Predicted elapsed times",
+        caption: "By replaying the recorded program in virtual time.".to_owned(),
+        x_title: "elapsed time",
+        parts: vec![("recorded", palette::IDLE), ("predicted", palette::COMPUTES)],
+        rows: std::iter::once(recorded).chain(predictions.iter().map(row)).collect(),
+    }))
+}
