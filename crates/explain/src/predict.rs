@@ -11,6 +11,7 @@ use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_scenario::spec::{CpuSpec, Distance, DriveChoice, MemorySpec, PrefetchSpec, QueueSpec, RunSpec};
 use sakiyomi_scenario::{RunError, Scenario, run_with};
 
+use crate::ledger::{Ledger, Term};
 use crate::recording::{AccessKind, FileAccess, Method, Recording};
 use crate::replay::{MetadataCost, Program, ProgramOptions, Replay};
 
@@ -22,6 +23,8 @@ const LATENCY_MAX: Nanos = Nanos(10_000_000_000);
 const FIT_STEPS: u32 = 14;
 /// The least half-width of a prediction's interval, as a share: what repeated runs of one program differ by.
 const INTERVAL_MIN_RATIO: f64 = 0.08;
+/// Share of the elapsed time that may be spent on accesses that are not recorded.
+const UNSEEN_MAX_RATIO: f64 = 0.1;
 /// Least share of the time of opens and look-ups that is left with prefetching, as it was measured of `tar` and `cp`.
 const AHEAD_LOOKUP_SHARE: f64 = 0.5;
 /// Memory that is simulated beyond what the files of a program can fill, which bounds the memory of the simulation.
@@ -105,6 +108,9 @@ pub enum PredictError {
     /// A sampled recording lacks the accesses that did not wait.
     #[error("predictions need a recording of every access, which needs root and the kernel's tracepoints")]
     Sampled,
+    /// The accesses of asynchronous I/O are not recorded.
+    #[error("the program waits for asynchronous I/O (io_uring or AIO), whose accesses are not recorded")]
+    AsynchronousIo,
     /// The replay does not take as long as the program did.
     #[error(
         "the model of the present storage misses the recorded time by {} %, too much to predict from it",
@@ -132,6 +138,10 @@ impl<'a> Present<'a> {
             return Err(PredictError::Sampled);
         }
         let device = recording.main_device().ok_or(PredictError::NoFiles)?;
+        let unseen = Ledger::of(recording).sum(|term| *term == Term::AsynchronousIo);
+        if unseen.0 as f64 > UNSEEN_MAX_RATIO * recording.elapsed_ns.0 as f64 {
+            return Err(PredictError::AsynchronousIo);
+        }
         let measured = recording.storage.filter(|storage| storage.device == device);
         let mut present = Present {
             recording,
@@ -175,7 +185,13 @@ impl<'a> Present<'a> {
     }
 
     fn options(&self, metadata: MetadataCost, sync_ratio: f64) -> ProgramOptions {
-        ProgramOptions { device: self.device, metadata, sync_ratio, prefetches_small_files: false }
+        ProgramOptions {
+            device: self.device,
+            metadata,
+            sync_ratio,
+            prefetches: false,
+            prefetches_small_files: false,
+        }
     }
 
     fn scenario(&self, change: &Change, storage: &FixedSpec) -> Scenario {
@@ -242,10 +258,14 @@ impl<'a> Present<'a> {
             }
         };
         if change.prefetches {
-            // Part of the look-ups are made ahead as well.
-            let options = costs[0];
-            costs.push(ProgramOptions { metadata: MetadataCost::Share(AHEAD_LOOKUP_SHARE), ..options });
-            costs.iter_mut().for_each(|options| options.prefetches_small_files = true);
+            // Small files are read ahead where one thread reads them, so that their order can be followed. With them part
+            // of the look-ups are made ahead. Of several threads, this is the most that can be hoped for.
+            let is_one = self.recording.threads_with_small_files() == 1;
+            for options in &mut costs {
+                (options.prefetches, options.prefetches_small_files) = (true, is_one);
+            }
+            let metadata = MetadataCost::Share(AHEAD_LOOKUP_SHARE);
+            costs.push(ProgramOptions { metadata, prefetches_small_files: true, ..costs[0] });
         }
         let mut times = Vec::new();
         for options in costs {

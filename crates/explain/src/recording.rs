@@ -1,6 +1,6 @@
 //! A recording: the threads of a program over time, and the files that they use. Names and ranges, never contents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sakiyomi_model::Nanos;
 use serde::{Deserialize, Serialize};
@@ -285,6 +285,28 @@ impl Recording {
         }
         let most = used.into_iter().max_by_key(|&(_, bytes)| bytes).map(|(device, _)| device);
         self.slowest_device().or(most)
+    }
+
+    /// Returns the number of threads that loaded several files of less than 1 MiB: of one thread, the order of files can
+    /// be followed.
+    #[must_use]
+    pub fn threads_with_small_files(&self) -> usize {
+        /// Size from which on a file is not small.
+        const SMALL_FILE_END_BYTES: u64 = 1 << 20;
+        /// Small files from which on a thread counts.
+        const FILES_MIN: usize = 8;
+        let is_small = |file: FileIndex| {
+            self.files
+                .get(file.0)
+                .is_some_and(|file| file.size_bytes.is_none_or(|size| size < SMALL_FILE_END_BYTES))
+        };
+        let loads = |thread: &&RecordedThread| {
+            let loaded = thread.accesses.iter().filter(|access| access.loaded_bytes > 0);
+            let files: BTreeSet<FileIndex> =
+                loaded.filter_map(|access| access.file).filter(|&file| is_small(file)).collect();
+            files.len() >= FILES_MIN
+        };
+        self.threads.iter().filter(loads).count()
     }
 
     /// Checks that indices and times of a loaded recording are consistent.

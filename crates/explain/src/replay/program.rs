@@ -14,6 +14,8 @@ const PART_MAX_BYTES: u64 = 256 << 10;
 const FOLLOWED_MIN_BYTES: u64 = 1 << 20;
 /// Small files that a program loads before the order of their names is known.
 const SMALL_FILES_MIN: usize = 16;
+/// Share of a file that was loaded from which on a prefetcher reads it in order.
+const DENSE_USE_RATIO: f64 = 0.5;
 /// Page size of the replayed machine in bytes.
 const PAGE_BYTES: u64 = 4096;
 
@@ -26,6 +28,9 @@ pub struct ProgramOptions {
     pub metadata: MetadataCost,
     /// Factor of the recorded waits for written data to be on storage.
     pub sync_ratio: f64,
+    /// Whether files are prefetched, as by `sakiyomi run`: mappings by their touched pages, files of which a large part is
+    /// read by their frontier.
+    pub prefetches: bool,
     /// Whether small files are in the page cache before they are read, as where `sakiyomi run` knows their order.
     pub prefetches_small_files: bool,
 }
@@ -54,7 +59,9 @@ impl Program {
             .enumerate()
             .map(|(number, (thread, splits))| {
                 let opened = files.opened[number].clone();
-                Builder { files: &files, options, opened, operations: Timed::default() }.build(thread, splits)
+                let frontiers = BTreeMap::new();
+                let operations = Timed::default();
+                Builder { files: &files, options, opened, frontiers, operations }.build(thread, splits)
             })
             .collect();
         resolve(&mut threads);
@@ -111,6 +118,8 @@ struct Files {
     /// For each thread, the files that it uses first.
     opened: Vec<BTreeSet<FileIndex>>,
     index: BTreeMap<usize, FileIndex>,
+    /// Files of which a large part is used.
+    dense: BTreeSet<FileIndex>,
     /// Written data of which the file is not known.
     scratch: FileIndex,
     scratch_bytes: u64,
@@ -150,6 +159,7 @@ impl Files {
             setups: Vec::new(),
             opened: vec![BTreeSet::new(); recording.threads.len()],
             index: BTreeMap::new(),
+            dense: BTreeSet::new(),
             scratch: FileIndex(0),
             scratch_bytes: 0,
         };
@@ -162,6 +172,9 @@ impl Files {
             let is_cold = loaded * 2 >= used.min(size);
             let is_small = size < FOLLOWED_MIN_BYTES;
             let is_prefetched = is_small && small_files >= SMALL_FILES_MIN && options.prefetches_small_files;
+            if loaded as f64 >= DENSE_USE_RATIO * size as f64 {
+                files.dense.insert(FileIndex(files.setups.len()));
+            }
             files.index.insert(file, FileIndex(files.setups.len()));
             files.setups.push(FileSetup {
                 size: Bytes(size.next_multiple_of(PAGE_BYTES)),
@@ -174,7 +187,10 @@ impl Files {
         }
         let mut first: BTreeMap<FileIndex, (Nanos, usize)> = BTreeMap::new();
         for (number, thread) in recording.threads.iter().enumerate() {
-            for access in thread.accesses.iter().filter(|access| access.kind == AccessKind::Read) {
+            let opens = |access: &&FileAccess| {
+                access.kind == AccessKind::Read || options.prefetches && access.kind == AccessKind::Mapping
+            };
+            for access in thread.accesses.iter().filter(opens) {
                 let Some(&file) = access.file.and_then(|file| files.index.get(&file.0)) else { continue };
                 let begun = (access.begun_ns, number);
                 first.entry(file).and_modify(|first| *first = begun.min(*first)).or_insert(begun);
@@ -199,6 +215,8 @@ struct Builder<'a> {
     options: &'a ProgramOptions,
     /// Files that are not open yet.
     opened: BTreeSet<FileIndex>,
+    /// Ends of what was read of each file that is prefetched by its frontier.
+    frontiers: BTreeMap<FileIndex, u64>,
     operations: Timed,
 }
 
@@ -307,7 +325,18 @@ impl Builder<'_> {
         if length == 0 {
             return self.compute_for(computing, at);
         }
-        if access.kind == AccessKind::Read && self.opened.remove(&file) {
+        // A prefetcher follows the frontier: data behind it is in the page cache, and a mapping is followed like reads.
+        let is_followed =
+            self.options.prefetches && self.files.dense.contains(&file) && access.kind != AccessKind::Write;
+        let kind = if is_followed { AccessKind::Read } else { access.kind };
+        if is_followed {
+            let frontier = self.frontiers.entry(file).or_default();
+            if start + length <= *frontier {
+                return self.compute_for(computing, at);
+            }
+            *frontier = start + length;
+        }
+        if kind == AccessKind::Read && self.opened.remove(&file) {
             self.push(Action::Open { file }, at);
         }
         let parts = access.calls.min(length.div_ceil(PART_MAX_BYTES)).max(1);
@@ -315,7 +344,7 @@ impl Builder<'_> {
         let mut from = start;
         while from < start + length {
             let to = (from + part).min(start + length);
-            self.push(action_of(access.kind, file, from, to), at);
+            self.push(action_of(kind, file, from, to), at);
             let share = computing.0 as u128 * u128::from(to - from) / u128::from(length);
             self.compute_for(Nanos(share as u64), at);
             from = to;
