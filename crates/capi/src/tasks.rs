@@ -80,11 +80,18 @@ pub struct Tasks {
     id: u64,
     /// The run's tasks. They outlive this: the owner has the run, and a task is one of them.
     tasks: *const RunTasks<'static>,
-    /// The run, for its owner.
+    /// The run, for its owner. It is locked while it is used, also while it is finished.
     owned: Option<Mutex<Owned>>,
 }
 
-type Owned = Run<'static, Arc<Threads<'static>>>;
+/// A run, until it is finished.
+struct Owned(Option<Run<'static, Arc<Threads<'static>>>>);
+
+impl Owned {
+    fn run(&self) -> &Run<'static, Arc<Threads<'static>>> {
+        self.0.as_ref().expect("nothing uses a run that was finished")
+    }
+}
 
 /// A task, which C holds as an opaque pointer.
 pub struct Task {
@@ -151,7 +158,7 @@ pub unsafe extern "C" fn sakiyomi_tasks_start(executor: *const Executor, tasks: 
         let run = Threads::start(Arc::clone(&executor.0));
         let own: &RunTasks<'static> = &run;
         let (id, own) = (RUNS.fetch_add(1, Ordering::Relaxed), ptr::from_ref(own));
-        *tasks = given(Tasks { id, tasks: own, owned: Some(Mutex::new(run)) });
+        *tasks = given(Tasks { id, tasks: own, owned: Some(Mutex::new(Owned(Some(run)))) });
         Ok(0)
     })
 }
@@ -182,7 +189,7 @@ pub unsafe extern "C" fn sakiyomi_tasks_spawn(
         let (spawning, inputs) = unsafe { (Spawning::given(options)?, listed(inputs, count, run.id)?) };
         let owned = run.owned()?;
         let builder = match &owned {
-            Some(owned) => owned.task(spawning.name),
+            Some(owned) => owned.run().task(spawning.name),
             // SAFETY: a task of the run is using it, so the run has not ended.
             None => unsafe { &*run.tasks }.task(spawning.name),
         };
@@ -219,7 +226,7 @@ pub unsafe extern "C" fn sakiyomi_tasks_wait(
         let owned = run.owned()?.ok_or_else(|| {
             Failure::deadlock("a task cannot wait for another one: make a task that has it as an input")
         })?;
-        let ended = owned.wait(task.handle.clone())?;
+        let ended = owned.run().wait(task.handle.clone())?;
         if let Some(output) = output {
             *output = ended.object;
         }
@@ -265,13 +272,14 @@ pub unsafe extern "C" fn sakiyomi_tasks_finish(tasks: *mut Tasks) -> c_int {
             return Ok(0);
         }
         // SAFETY: not null, and a run of the caller's.
-        if unsafe { &*tasks }.owned()?.is_none() {
-            return Err(Failure::deadlock("a task cannot finish the run that it belongs to"));
-        }
+        let finished = match unsafe { &*tasks }.owned()? {
+            None => return Err(Failure::deadlock("a task cannot finish the run that it belongs to")),
+            // It stays locked and allocated meanwhile, in case that a task uses this pointer.
+            Some(mut owned) => owned.0.take().map_or(Ok(()), Run::finish),
+        };
         // SAFETY: it was made by `given`, and the caller does not use it afterwards.
-        let owned = unsafe { Box::from_raw(tasks) }.owned;
-        let run = owned.expect("checked above").into_inner();
-        run.unwrap_or_else(std::sync::PoisonError::into_inner).finish()?;
+        unsafe { free(tasks) };
+        finished?;
         Ok(0)
     })
 }
@@ -304,7 +312,7 @@ impl Tasks {
     }
 }
 
-/// What a task does.
+/// The function of a task with its context.
 struct Work {
     run: u64,
     function:

@@ -46,7 +46,7 @@ pub enum Error {
     Option {
         /// Its name.
         name: &'static str,
-        /// What is wrong, and what to give.
+        /// The mistake, and a remedy.
         problem: String,
     },
     /// The length of a chunk is not one.
