@@ -11,6 +11,7 @@ use sakiyomi_iorate::protocol::Refusal;
 
 /// An error number and its description.
 pub(crate) struct Failure {
+    /// The function returns its negative.
     number: i32,
     text: String,
 }
@@ -31,6 +32,33 @@ impl Failure {
     /// Returns an I/O error that no system call has returned.
     pub(crate) fn of_input(text: impl Into<String>) -> Failure {
         Failure { number: libc::EIO, text: text.into() }
+    }
+
+    /// Returns the error of a call that would wait for itself.
+    pub(crate) fn deadlock(text: &str) -> Failure {
+        Failure { number: libc::EDEADLK, text: text.to_owned() }
+    }
+
+    /// Returns the error of an object that another thread is using.
+    pub(crate) fn busy(text: &str) -> Failure {
+        Failure { number: libc::EBUSY, text: text.to_owned() }
+    }
+
+    /// Returns the error of what was cancelled.
+    pub(crate) fn cancelled(error: &dyn Error) -> Failure {
+        Failure { number: libc::ECANCELED, text: error_chain(error) }
+    }
+
+    /// Returns an error whose code, any but 0, is what a function of the caller's returned.
+    pub(crate) fn returned(code: i32, error: &dyn Error) -> Failure {
+        Failure { number: code.wrapping_neg(), text: error_chain(error) }
+    }
+
+    /// Returns an error of a system call if there is one among the causes, otherwise that of an argument.
+    pub(crate) fn of_input_or_system(error: &(dyn Error + 'static)) -> Failure {
+        let causes = std::iter::successors(Some(error), |&error| error.source());
+        let number = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).map(number_of).next();
+        Failure { number: number.unwrap_or(libc::EINVAL), text: error_chain(error) }
     }
 
     /// Returns an error of a system call; `what` names the operation that failed.
@@ -102,7 +130,8 @@ pub(crate) fn guarded<T: From<i32>>(work: impl FnOnce() -> Result<T, Failure>) -
     result.unwrap_or_else(|Failure { number, text }| {
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
         LAST.with(|last| *last.borrow_mut() = text);
-        T::from(-number)
+        // The least number is its own negative.
+        T::from(number.wrapping_neg())
     })
 }
 

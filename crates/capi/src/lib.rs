@@ -1,5 +1,7 @@
-//! The C interface of the prefetching reader, of prefetched ranges (`ranges.rs`), of blocked reads (`blocks.rs`) and of I/O
-//! rates. The functions are documented in `include/sakiyomi.h`; a test checks that header and library agree.
+//! The C interface of the prefetching reader, of prefetched ranges (`ranges.rs`), of blocked reads (`blocks.rs`), of tasks
+//! (`tasks.rs`), of I/O rates and of simulations (`simulation.rs`). The functions are documented in `include/sakiyomi.h`;
+//! tests check that header and library agree. `sakiyomi.map` lists the symbols of the shared library, which `install` links
+//! from the static one: rustc's own list of symbols cannot be joined with one that has versions.
 //!
 //! No panic crosses the boundary and null pointers are refused. Callers must ensure what cannot be checked: that
 //! pointers are valid, and that a reader is used by one thread at a time.
@@ -9,8 +11,10 @@ pub mod blocks;
 mod failure;
 mod pointers;
 pub mod ranges;
+pub mod simulation;
+pub mod tasks;
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::{Read, Seek, SeekFrom};
 
 use sakiyomi_prefetch::{Limit, PrefetchReader, reader::Builder};
@@ -229,6 +233,17 @@ pub unsafe extern "C" fn sakiyomi_set_iorate(
         sakiyomi_iorate::set_iorate(pid, path, percent)?;
         Ok(0)
     })
+}
+
+/// Returns the version of the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn sakiyomi_version() -> *const c_char {
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => panic!("a version has no NUL"),
+        };
+    VERSION.as_ptr()
 }
 
 /// Returns the description of the thread's last error.

@@ -1,6 +1,6 @@
 //! Pointers that C passes: null ones are refused, all others are taken to be what the caller guarantees.
 
-use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,6 +12,13 @@ use crate::failure::Failure;
 /// Hands an object over to C, which returns it for `Box::from_raw`.
 pub(crate) fn given<T>(object: T) -> *mut T {
     Box::into_raw(Box::new(object))
+}
+
+/// Hands a text over to C, which returns it for `CString::from_raw`.
+pub(crate) fn given_text(text: String) -> *mut c_char {
+    // Texts have no NUL, but for a name with one that someone has put into a file.
+    let text = if text.contains('\0') { text.replace('\0', "?") } else { text };
+    CString::new(text).unwrap_or_default().into_raw()
 }
 
 /// Returns the place where an object is to be stored, after setting it to null.

@@ -1,4 +1,5 @@
-/* Calls every function of the header with valid and invalid arguments. Macros give the layout of Rust's structures. */
+/* Calls the functions of the header, but for tasks and simulations, with valid and invalid arguments. Macros give the layout
+ * of Rust's structures. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sakiyomi.h>
@@ -360,6 +361,7 @@ static void refuses_rates(const char *path) {
 int main(int count, char **names) {
     CHECK(count == 2);
     CHECK(*sakiyomi_last_error() == 0);
+    CHECK(strcmp(sakiyomi_version(), SAKIYOMI_VERSION) == 0);
     reads_and_seeks(names[1]);
     reads_descriptors(names[1]);
     refuses(names[1]);

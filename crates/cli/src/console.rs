@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -9,6 +10,8 @@ use sakiyomi_os::stdio;
 use sakiyomi_report::Reported;
 use sakiyomi_report::text::{self, Style};
 use serde::Serialize;
+
+use crate::progress::above_bar;
 
 /// Options of every command. They are hidden in the help of each, which names the page that has them; see [`shown`].
 #[derive(Clone, Debug, Args)]
@@ -95,8 +98,10 @@ pub(crate) fn stdout() -> Stdout {
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        /// Whether lines would appear beside the progress.
+        static IS_TERMINAL: LazyLock<bool> = LazyLock::new(|| io::stdout().is_terminal());
         stdio::was_open(self.0.as_fd())?;
-        self.0.write(bytes)
+        if *IS_TERMINAL { above_bar(|| self.0.write(bytes)) } else { self.0.write(bytes) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -146,7 +151,7 @@ pub(crate) struct Envelope<'a, T> {
 
 /// Writes a note to stderr. Errors are ignored: stderr may be closed.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", without_numbers(text));
+    let _ = above_bar(|| writeln!(io::stderr(), "{}", without_numbers(text)));
 }
 
 /// Writes a result to stderr as JSON, if stdout belongs to a program.

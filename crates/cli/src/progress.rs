@@ -2,13 +2,12 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// Duration up to which a run shows no bar.
 const SILENT_TIME: Duration = Duration::from_secs(1);
@@ -23,6 +22,24 @@ static ENDS_AT_SECOND: AtomicBool = AtomicBool::new(false);
 
 /// Exit code of a run that was ended by Ctrl-C.
 pub(crate) const INTERRUPTED_EXIT_CODE: u8 = 130;
+
+/// The bar on the screen.
+static ON_SCREEN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn on_screen() -> MutexGuard<'static, Option<ProgressBar>> {
+    // Its value is replaced as a whole.
+    ON_SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes to the terminal, above the bar if there is one.
+pub(crate) fn above_bar<R>(write: impl FnOnce() -> R) -> R {
+    // The lock is free during the write: other threads may write as well.
+    let bar = on_screen().clone();
+    match bar {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
 
 /// Makes Ctrl-C end a run at its next update of the progress, so that it can clean up.
 pub(crate) fn end_at_ctrl_c() {
@@ -113,6 +130,14 @@ impl Progress {
         Ok(())
     }
 
+    /// Sets the progress of a bar of bytes.
+    pub(crate) fn set_bytes(&self, done: u64) {
+        if self.shown.is_some() {
+            self.bar.set_position(done);
+            self.bar.set_message(HumanBytes(done).to_string());
+        }
+    }
+
     /// Sets the progress to `done` of the total, with a message.
     ///
     /// # Errors
@@ -143,10 +168,12 @@ fn show(bar: &ProgressBar, grows_to: &AtomicU64, ended: &mpsc::Receiver<()>) {
         bar.inc(left.min(wait.as_millis() as u64));
         if wait == SILENT_TIME {
             bar.set_draw_target(ProgressDrawTarget::stderr());
+            *on_screen() = Some(bar.clone());
         }
         wait = TICK_PERIOD;
         bar.tick();
     }
+    *on_screen() = None;
 }
 
 impl Drop for Progress {

@@ -1,11 +1,14 @@
-//! Shared parts of `wc` and `grep`: options of reading, circumstances of a run, and messages about files that cannot
-//! be read.
+//! Shared parts of `wc` and `grep`: options of reading, progress, circumstances of a run, and messages about files that
+//! cannot be read.
 
 use std::error::Error as _;
-use std::fs::File;
-use std::io;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -19,6 +22,7 @@ use serde::Serialize;
 
 use crate::args::parse_method;
 use crate::console::without_numbers;
+use crate::progress::Progress;
 use crate::provenance;
 
 const FILES: &str = "Reading files";
@@ -91,6 +95,67 @@ impl ReadingArgs {
 pub(crate) fn stdin() -> io::Result<File> {
     stdio::was_open(io::stdin().as_fd())?;
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// The progress of all files that a command reads, on a terminal. It needs the sizes of all: what is read from a pipe may
+/// wait for its writer, and what is typed would appear beside a bar.
+#[derive(Clone, Default)]
+pub(crate) struct Bar(Option<Arc<Shown>>);
+
+struct Shown {
+    progress: Mutex<Progress>,
+    /// Bytes of all files so far.
+    done_bytes: AtomicU64,
+}
+
+impl Bar {
+    /// Makes one for these files; `-` and an empty name are standard input.
+    pub(crate) fn new(names: impl IntoIterator<Item = impl AsRef<OsStr>>, quiet: bool) -> Bar {
+        if quiet || !io::stderr().is_terminal() {
+            return Bar::default();
+        }
+        let shown =
+            |total| Shown { progress: Mutex::new(Progress::new(Some(total), false)), done_bytes: 0.into() };
+        Bar(total_bytes(names).map(shown).map(Arc::new))
+    }
+
+    /// Lets a read tell its progress.
+    pub(crate) fn on(&self, read: BlockedRead) -> BlockedRead {
+        let Some(shown) = &self.0 else { return read };
+        let (shown, before) = (Arc::clone(shown), shown.done_bytes.load(Ordering::Relaxed));
+        read.progress(move |progress| shown.set(before + progress.done_bytes))
+    }
+
+    /// Counts bytes that were processed otherwise.
+    pub(crate) fn add(&self, bytes: u64) {
+        if let Some(shown) = &self.0 {
+            shown.set(shown.done_bytes.load(Ordering::Relaxed) + bytes);
+        }
+    }
+}
+
+impl Shown {
+    fn set(&self, done_bytes: u64) {
+        self.done_bytes.store(done_bytes, Ordering::Relaxed);
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).set_bytes(done_bytes);
+    }
+}
+
+/// Returns the size of all files, unless one has none. Files that cannot be read, and directories, have no bytes.
+fn total_bytes(names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<u64> {
+    let mut total = 0;
+    for name in names {
+        let name = name.as_ref();
+        let is_stdin = name.is_empty() || name == "-";
+        let metadata = if is_stdin { stdin().and_then(|stdin| stdin.metadata()) } else { fs::metadata(name) };
+        match metadata {
+            Ok(metadata) if metadata.is_file() => total += metadata.len(),
+            // A second operand, so that names are printed.
+            Ok(metadata) if !metadata.is_dir() && name != "/dev/null" => return None,
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Some(total)
 }
 
 /// Circumstances of a run that reads files. The method of reading varies between runs.

@@ -50,7 +50,7 @@
 //! | `read/deliver.rs`, `fold.rs`, `find.rs`, `results.rs`, `run.rs` | the ways to get its results, each of which is a run |
 //! | `read/look_ahead.rs`, `schedule.rs`, `load.rs`, `ahead.rs` | the I/O thread: opens the next files, dispatches their pieces, loads cold parts, asks the kernel to read ahead |
 //! | `read/work.rs`, `file_job.rs`, `file_input.rs`, `fetch.rs`, `tuner.rs` | the compute threads: the processing of a piece, and the transfer of its bytes, mapped or copied, by measured times |
-//! | `read/decode.rs`, `decode/` | compressed inputs: units that compute threads decode, or a sequence |
+//! | `read/decode.rs`, `decode/` | compressed inputs: units that compute threads decode, or a sequence; indexes of their parts |
 //! | `read/shape.rs`, `grid.rs`, `cut.rs`, `joiner.rs`, `quotations.rs`, `gather.rs` | from pieces to blocks and records, and from their results to those in order |
 //!
 //! In `executor`, no file uses one of a row above its own. In `read/`, a file ends when its last guard is dropped, and

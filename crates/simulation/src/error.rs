@@ -41,6 +41,14 @@ pub enum Error {
     /// A number of outstanding requests for requests that are issued at their times.
     #[error("--outstanding {0}: only a closed loop has a number of outstanding requests; add --closed-loop")]
     Outstanding(u32),
+    /// An option that is given as text is not valid ([`Request`](crate::Request)).
+    #[error("{name}: {problem}")]
+    Option {
+        /// Its name.
+        name: &'static str,
+        /// The mistake, and a remedy.
+        problem: String,
+    },
     /// The length of a chunk is not one.
     #[error("{0}")]
     Chunk(String),

@@ -1,5 +1,5 @@
 //! A simulation as its users state it: the file of a trace, the name or file of a drive, and options; and the result
-//! document. The command line and the Python package are its front ends.
+//! document. The command line, the Python package and the C interface are its front ends.
 //!
 //! ```no_run
 //! use sakiyomi_drive::observe::Chunking;
@@ -19,6 +19,7 @@
 //! | `workload.rs` | a trace, how it is read and how it is replayed |
 //! | `simulate.rs` | the simulation in virtual time, with logs and progress |
 //! | `result.rs` | its outcome as the result document |
+//! | `request.rs` | a simulation whose options are text |
 //! | `drive_file.rs` | drives by name and from files, and the list of the built-in ones |
 //! | `chunking.rs` | the length of a chunk as text |
 //! | `error.rs` | errors |
@@ -26,6 +27,7 @@
 mod chunking;
 mod drive_file;
 mod error;
+mod request;
 mod result;
 mod simulate;
 mod workload;
@@ -33,6 +35,7 @@ mod workload;
 pub use chunking::parse_chunking;
 pub use drive_file::{DriveSummary, FromDisksim, NamedDrive, drives, read_text};
 pub use error::Error;
+pub use request::{Outcome, Request};
 pub use result::{disk_time, sim_result};
 pub use simulate::{Log, Simulated, simulate};
 pub use workload::{HOST_QUEUE_DEFAULT, Replaying, Workload, describe_reading};

@@ -5,11 +5,8 @@ use std::sync::Mutex;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sakiyomi_drive::spec::{ArraySpec, SpecError};
-use sakiyomi_model::Nanos;
 use sakiyomi_report::{Document, Present, Reported, Run, RunResult, SimResult, html};
-use sakiyomi_simulation::{Error as SimulationError, NamedDrive, Replaying, Workload, parse_chunking};
-use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
+use sakiyomi_simulation::{Error as SimulationError, Outcome, Replaying, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -50,76 +47,43 @@ pub(crate) fn simulate(
     drive: String,
     options: Options,
 ) -> PyResult<(String, Vec<String>)> {
-    let NamedDrive { spec, notes } = NamedDrive::open(&drive).map_err(|error| of_simulation(&error))?;
-    let array = options.array.as_deref().map(|text| text.parse::<ArraySpec>());
-    let array = array.transpose().map_err(|error| wrong("array", &error))?;
-    let settings = options.set.iter().map(|(key, value)| (key.trim(), value.trim()));
-    let spec = sakiyomi_drive::spec::DriveSpec { array: array.or(spec.array.clone()), ..spec };
-    let spec = spec.with_settings(settings).map_err(|error: SpecError| exception(&error))?;
-    let chunking = parse_chunking(&options.chunk).map_err(|error| wrong("chunk", &error))?;
-    let workload = options.workload(trace)?;
+    let request = options.request(trace, drive);
     let signal = Mutex::new(None);
     let mut go_on = |_, _| {
         Python::attach(|py| py.check_signals()).map_err(|error| *signal.lock().unwrap() = Some(error)).is_ok()
     };
-    let simulated = py.detach(|| sakiyomi_simulation::simulate(&workload, &spec, chunking, None, &mut go_on));
+    let outcome = py.detach(|| request.run(&mut go_on));
     if let Some(error) = signal.into_inner().unwrap_or(None) {
         return Err(error);
     }
-    let simulated = simulated.map_err(|error| of_simulation(&error))?;
-    let changed: Vec<String> = options.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let result =
-        sakiyomi_simulation::sim_result(&simulated, &spec.title(), &changed, workload.warm_up, chunking);
+    let Outcome { result, notes } = outcome.map_err(|error| of_simulation(&error))?;
     Ok((json(&Document::new(build(), result))?, notes))
 }
 
 impl Options {
-    fn workload(&self, trace: PathBuf) -> PyResult<Workload> {
-        let format = self.format.as_deref().map(|name| name.parse::<Format>()).transpose();
-        let device = self.device.as_deref().map(parse_device).transpose();
-        let map = match self.map.as_deref() {
-            None => DeviceMap::Refuse,
-            Some("concat") => DeviceMap::Concat,
-            Some(other) => {
-                return Err(PyValueError::new_err(format!("map is {other:?}; give \"concat\" or None")));
-            }
-        };
-        let [action] = *self.action.as_bytes() else {
-            return Err(PyValueError::new_err(format!(
-                "action is {:?}; give one of blkparse's action letters, such as Q, D or C",
-                self.action
-            )));
-        };
-        if self.host_queue == 0
-            || self.outstanding.is_some_and(|outstanding| !(1..=65536).contains(&outstanding))
-        {
-            return Err(PyValueError::new_err("host_queue is at least 1, and outstanding 1 to 65536"));
-        }
-        let time = |name, text: &str| text.parse::<Nanos>().map_err(|error| wrong(name, &error));
-        let Self { closed_loop: is_closed, outstanding, host_queue, wrap, time_scale, .. } = *self;
-        Ok(Workload {
+    fn request(self, trace: PathBuf, drive: String) -> Request {
+        let Self { closed_loop: is_closed, outstanding, host_queue, wrap, .. } = self;
+        Request {
             trace,
-            reading: ReadOptions {
-                format: format.map_err(|error| wrong("format", &error))?,
-                sort_window: time("sort_window", &self.sort_window)?,
-                device: device.map_err(|error| wrong("device", &error))?,
-                map,
-                time_scale,
-                action,
-            },
+            drive,
+            settings: self.set,
+            array: self.array,
+            chunk: self.chunk,
+            warm_up: self.warm_up,
+            format: self.format,
+            device: self.device,
+            map: self.map,
+            sort_window: self.sort_window,
+            time_scale: self.time_scale,
+            action: self.action,
             replaying: Replaying { is_closed, outstanding, host_queue, wrap },
-            warm_up: time("warm_up", &self.warm_up)?,
-        })
+        }
     }
-}
-
-/// An error in an argument, with its name.
-fn wrong(name: &str, error: &dyn std::fmt::Display) -> PyErr {
-    PyValueError::new_err(format!("{name}: {error}"))
 }
 
 fn of_simulation(error: &SimulationError) -> PyErr {
     match error {
+        SimulationError::Option { .. } => PyValueError::new_err(error.to_string()),
         // The sentence of the command names its options.
         SimulationError::Outstanding(outstanding) => PyValueError::new_err(format!(
             "outstanding={outstanding}: only a closed loop has a number of outstanding requests; add closed_loop=True"

@@ -24,7 +24,7 @@ use sakiyomi_text::search::{Meaning, Searcher};
 use serde_json::json;
 
 use crate::console::{Common, print_pretty_json};
-use crate::reading::{self, ReadingArgs, plainly, stdin};
+use crate::reading::{self, Bar, ReadingArgs, plainly, stdin};
 use search::{Search, Sum};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -144,8 +144,10 @@ impl Grep {
         }
         let named = (files.len() > 1 || self.shown.with_filename) && !self.shown.no_filename;
         let line_max = self.which.line_max_bytes();
-        let search = Search { grep: self, common, searcher, named, line_max };
+        let bar = Bar::new(&files, common.quiet);
+        let search = Search { grep: self, common, searcher, named, line_max, bar };
         let sum = self.search_all(&search, &files)?;
+        drop(search);
         if common.json && !common.quiet {
             let result = json!({ "files": sum.files });
             print_pretty_json(&reading::document("sakiyomi.grep/1", &sum.report, begun.elapsed(), result))?;

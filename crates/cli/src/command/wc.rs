@@ -19,7 +19,7 @@ use sakiyomi_text::count::{Counter, Wanted};
 use serde_json::{Value, json};
 
 use crate::console::{Common, print_error, print_pretty_json};
-use crate::reading::{self, ReadingArgs, plainly};
+use crate::reading::{self, Bar, ReadingArgs, plainly};
 use count::{Counted, Tool};
 use lines::{Lines, Shown, add};
 use names::Names;
@@ -94,11 +94,14 @@ impl Wc {
         let shown = self.shown.or_usual();
         let names = Names::new(&self.files, self.files0_from.as_deref())?;
         let width = if self.total == Total::Only { 1 } else { names.width(shown.count()) };
-        let tool = Tool { reading: &self.reading, shown, counter: counter(&shown)?, names: &names };
+        let bar = Bar::new(&names.all, common.quiet);
+        let tool =
+            Tool { reading: &self.reading, shown, counter: counter(&shown)?, names: &names, bar: &bar };
         let output =
             Output { each: self.total != Total::Only, common, names: &names, lines: Lines { shown, width } };
         let mut sum = Sum::default();
         tool.count_all(|index, counted| output.note(index, counted, &mut sum))?;
+        drop(bar);
         self.print_total(&output, &sum, begun.elapsed())?;
         Ok(if sum.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }

@@ -25,6 +25,7 @@ mod mount;
 mod pipe;
 mod probe;
 mod profile;
+mod progress;
 mod query;
 mod reproduce;
 mod run;

@@ -133,7 +133,12 @@ impl<S> BlockedRead<S> {
     ///
     /// An input is decompressed while its bytes are processed: BGZF (as `bgzip` writes it) and Zstandard frames of up to
     /// 16 MiB that state their size by all compute threads, others by the I/O thread. Members and frames may follow each
-    /// other. A range cannot be read ([`BlockedRead::range`]), and neither method nor access has an effect.
+    /// other. Neither method nor access has an effect.
+    ///
+    /// A [range](BlockedRead::range) is one of the decompressed bytes. Parts before it are read, but not decompressed, if
+    /// compute threads decompress them; otherwise they are. With an index neither is done: the `.gzi` file beside a BGZF
+    /// file (`bgzip -i`), or the seek table at the end of a Zstandard file in the seekable format. Damage before the range
+    /// may remain unnoticed.
     ///
     /// ```
     /// use sakiyomi_exec::read::{Compression, blocked_reader};
@@ -180,7 +185,8 @@ impl<S> BlockedRead<S> {
 }
 
 impl BlockedRead {
-    /// Restricts reading to these bytes of each file.
+    /// Restricts reading to these bytes of each file, or of its content if that is decompressed. An
+    /// input without offsets, such as a pipe, is refused unless it is decompressed.
     pub fn range(mut self, range: Range<u64>) -> BlockedRead {
         self.options.range = range;
         self

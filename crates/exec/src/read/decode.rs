@@ -4,6 +4,8 @@
 #[cfg(feature = "compression")]
 mod gzip;
 #[cfg(feature = "compression")]
+mod index;
+#[cfg(feature = "compression")]
 mod magic;
 #[cfg(feature = "compression")]
 mod parts;
@@ -11,7 +13,10 @@ mod parts;
 mod zstd;
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
 
 #[cfg(feature = "compression")]
 pub(super) use magic::ByMagic;
@@ -37,6 +42,12 @@ pub(super) trait Format: Sync {
 
     /// Divides an input into units.
     fn units<'r>(&self, from: Bytes<'r>) -> io::Result<Units<'r>>;
+
+    /// Moves to a part of a file that begins at the offset `at` of the content or before, if an index tells one. Returns
+    /// the offset of its content.
+    fn seek(&self, _file: &mut File, _path: &Path, _at: u64) -> io::Result<u64> {
+        Ok(0)
+    }
 }
 
 /// A part of an input that can be decoded without those before it.
@@ -53,13 +64,15 @@ impl Unit {
         Unit { length, decode: Box::new(decode) }
     }
 
-    /// Decodes it.
-    pub(super) fn decoded(self) -> io::Result<Vec<u8>> {
-        let bytes = (self.decode)()?;
+    /// Decodes it, and returns this part of its content.
+    pub(super) fn decoded(self, part: Range<u64>) -> io::Result<Vec<u8>> {
+        let mut bytes = (self.decode)()?;
         if bytes.len() as u64 != self.length {
             let what = "a compressed part has another size than it states";
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
+        bytes.truncate(part.end as usize);
+        bytes.drain(..part.start as usize);
         Ok(bytes)
     }
 }

@@ -35,7 +35,7 @@ impl<T: Send> FileJob<'_, '_, T> {
     /// Some files, as those in /proc, contain more than their size.
     pub(super) fn read_small(&self, mut from: impl Read + Send, permit: Option<Permit>) {
         let outcome = match self.work.read.decoder {
-            None => self.read_pieces(&mut from, permit),
+            None => self.work.check_whole().and_then(|()| self.read_pieces(&mut from, permit)),
             Some(_) => self.read_decoded(from, permit),
         };
         self.fail_if(outcome.map_err(|source| self.unreadable(source)));
@@ -44,16 +44,20 @@ impl<T: Send> FileJob<'_, '_, T> {
     fn read_decoded(&self, mut from: impl Read + Send, permit: Option<Permit>) -> io::Result<()> {
         let mut beginning = Vec::new();
         from.by_ref().take(BEGINNING_BYTES as u64).read_to_end(&mut beginning)?;
-        let format = self.work.format(&beginning)?;
+        let format = self.work.format(&beginning);
         let mut from = io::Cursor::new(beginning).chain(from);
-        match format {
-            None => self.read_pieces(&mut from, permit),
-            Some(format) => self.read_pieces(&mut format.reader(Box::new(from))?, permit),
-        }
+        let Some(format) = format else {
+            self.work.check_whole()?;
+            return self.read_pieces(&mut from, permit);
+        };
+        let Range { start, end } = self.work.read.range;
+        let mut content = format.reader(Box::new(from))?;
+        io::copy(&mut content.by_ref().take(start), &mut io::sink())?;
+        self.read_pieces(&mut content.take(end.saturating_sub(start)), permit)
     }
 
     fn read_pieces(&self, from: &mut dyn Read, mut permit: Option<Permit>) -> io::Result<()> {
-        let mut offset = 0;
+        let mut offset = self.work.read.range.start;
         while !self.is_over() {
             let (small, outcome) = self.work.kept.read(from, SMALL_FILE_MAX);
             let length = small.len();
@@ -73,12 +77,12 @@ impl<T: Send> FileJob<'_, '_, T> {
         Ok(())
     }
 
-    /// Decodes a unit that belongs at an offset, and processes it.
-    pub(super) fn unit(&self, offset: u64, unit: Unit, permit: Permit) {
+    /// Decodes a part of a unit, whose first byte belongs at an offset, and processes it.
+    pub(super) fn unit(&self, offset: u64, unit: Unit, part: Range<u64>, permit: Permit) {
         if !self.wants(offset) {
             return self.drop_unwanted();
         }
-        match unit.decoded() {
+        match unit.decoded(part) {
             Ok(bytes) => self.piece(Piece { offset, bytes: Bytes::Own(bytes), permit: Some(permit) }),
             Err(source) => self.fail_at(offset, self.unreadable(source)),
         }

@@ -164,29 +164,40 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
     ) -> Result<(), Error> {
         if self.work.read.decoder.is_some() {
             let beginning = from.beginning(BEGINNING_BYTES).map_err(|source| file.unreadable(source))?;
-            if let Some(format) = self.work.format(beginning).map_err(|source| file.unreadable(source))? {
-                return self.load_units(tasks, file, format.units(Box::new(from)));
+            if let Some(format) = self.work.format(beginning) {
+                return self.load_units(tasks, file, format.units(Box::new(from)), 0);
             }
         }
+        self.work.check_whole().map_err(|source| file.unreadable(source))?;
         self.load_blocks(tasks, file, &mut from)
     }
 
-    /// Makes a task of each unit of a compressed input.
+    /// Makes a task of each unit of a compressed input, whose content begins at the offset `at`. Units before the range
+    /// are not decoded, if they are decoded by tasks.
     pub(super) fn load_units(
         &self,
         tasks: &Tasks<'w>,
         file: &FileGuard<'w, 'g, T>,
         units: io::Result<Units<'_>>,
+        mut at: u64,
     ) -> Result<(), Error> {
         file.note_plan(0, Some(EngineSpec::usual(EngineKind::Read)));
-        let mut offset = 0;
+        let wanted = &self.work.read.range;
         for unit in units.map_err(|source| file.unreadable(source))? {
             let unit = unit.map_err(|source| file.unreadable(source))?;
-            let length = unit.length;
-            let Some(permit) = self.work.room_for(length).filter(|_| !file.is_over()) else { break };
-            let file = file.clone();
-            tasks.task("block").spawn(move |_| file.unit(offset, unit, permit)).forget();
-            offset += length;
+            let content = at..at.saturating_add(unit.length);
+            at = content.end;
+            let part = content.start.max(wanted.start)..content.end.min(wanted.end);
+            if !part.is_empty() {
+                let length = part.end - part.start;
+                let Some(permit) = self.work.room_for(length).filter(|_| !file.is_over()) else { break };
+                let (file, offset) = (file.clone(), part.start);
+                let part = part.start - content.start..part.end - content.start;
+                tasks.task("block").spawn(move |_| file.unit(offset, unit, part, permit)).forget();
+            }
+            if at >= wanted.end {
+                break;
+            }
         }
         Ok(())
     }

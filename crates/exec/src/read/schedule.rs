@@ -133,7 +133,10 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             return Ok(None);
         }
         if let Some(format) = self.format(&from).map_err(|source| file.unreadable(source))? {
-            return self.load_units(tasks, file, format.units(Box::new(from))).map(|()| None);
+            let start = self.work.read.range.start;
+            let at = if start > 0 { format.seek(&mut from, file.path, start) } else { Ok(0) };
+            let at = at.map_err(|source| file.unreadable(source))?;
+            return self.load_units(tasks, file, format.units(Box::new(from)), at).map(|()| None);
         }
         self.dispatch_large(tasks, file, plan)
     }
@@ -145,7 +148,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             return Ok(None);
         }
         let filled = from.read_at(&mut beginning, 0)?;
-        self.work.format(&beginning[..filled])
+        Ok(self.work.format(&beginning[..filled]))
     }
 
     fn dispatch_large(

@@ -147,17 +147,18 @@ impl<'g, T: Send> Work<'g, T> {
         if self.in_order { self.shape.with_few_calls(sizes) } else { sizes }
     }
 
-    /// Returns the format of an input that begins so, if it is to be decoded.
-    ///
-    /// # Errors
-    /// If a range of it was asked for.
-    pub(super) fn format(&self, beginning: &[u8]) -> io::Result<Option<&'static dyn Format>> {
-        let format = self.read.decoder.and_then(|decoder| decoder.format(beginning));
-        if format.is_some() && self.read.range != (0..u64::MAX) {
-            let what = "a range of a compressed file cannot be read; read all of it";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    /// Returns an error if a range was asked for, of an input that has no offsets.
+    pub(super) fn check_whole(&self) -> io::Result<()> {
+        if self.read.range == (0..u64::MAX) {
+            return Ok(());
         }
-        Ok(format)
+        let what = "a range of an input without offsets, such as a pipe, cannot be read; read all of it";
+        Err(io::Error::new(io::ErrorKind::Unsupported, what))
+    }
+
+    /// Returns the format of an input that begins so, if it is to be decoded.
+    pub(super) fn format(&self, beginning: &[u8]) -> Option<&'static dyn Format> {
+        self.read.decoder.and_then(|decoder| decoder.format(beginning))
     }
 }
 

@@ -13,6 +13,7 @@ mod interfaces;
 mod invariants;
 mod links;
 mod paths;
+mod published;
 mod reference;
 mod source;
 mod table;

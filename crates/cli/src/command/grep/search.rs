@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::Grep;
 use super::lines::{Printed, Style};
 use crate::console::{self, Common, print_error};
-use crate::reading::{describe, is_truncated, stdin};
+use crate::reading::{Bar, describe, is_truncated, stdin};
 
 thread_local! {
     /// The thread's copy of the searcher, of which a process has one.
@@ -32,6 +32,7 @@ pub(super) struct Search<'g> {
     pub(super) named: bool,
     /// Limit of the length of a line in bytes.
     pub(super) line_max: u64,
+    pub(super) bar: Bar,
 }
 
 /// The outcome of all files so far.
@@ -99,7 +100,7 @@ impl Search<'_> {
             path: names[0].clone().into(),
             source: io::Error::other(error.to_string()),
         });
-        Ok(read?.record_max(self.line_max).records(b'\n'))
+        Ok(self.bar.on(read?).record_max(self.line_max).records(b'\n'))
     }
 
     /// Counts lines, up to the maximum.

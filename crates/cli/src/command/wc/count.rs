@@ -14,7 +14,7 @@ use sakiyomi_text::count::{Counter, Figures, Part};
 use super::lines::Shown;
 use super::names::Names;
 use crate::console::print_error;
-use crate::reading::{ReadingArgs, describe, is_truncated, stdin};
+use crate::reading::{Bar, ReadingArgs, describe, is_truncated, stdin};
 
 /// The result of a file.
 #[derive(Default)]
@@ -30,6 +30,7 @@ pub(super) struct Tool<'w> {
     pub(super) shown: Shown,
     pub(super) counter: Counter,
     pub(super) names: &'w Names<'w>,
+    pub(super) bar: &'w Bar,
 }
 
 type Figured = Result<(Figures, Report), read::Error>;
@@ -87,7 +88,7 @@ impl Tool<'_> {
         note: &mut (impl FnMut(usize, Option<Counted>) -> io::Result<()> + Send),
     ) -> Result<()> {
         let names = &self.names.all[first..first + many];
-        let mapped = self.reading.read_all(names)?.map(|block| self.counter.count(block));
+        let mapped = self.bar.on(self.reading.read_all(names)?).map(|block| self.counter.count(block));
         let join = |part, next| self.counter.join(part, &next);
         let counted = mapped.reduce_each(Part::default, join, |index, counted| {
             let figured = counted.map(|(part, report)| (self.counter.figures(&part), report));
@@ -152,7 +153,8 @@ impl Tool<'_> {
     }
 
     fn count_range(&self, path: &Path, range: Range<u64>) -> Result<PartCounted> {
-        let mapped = self.reading.read(path)?.range(range).map(|block| self.counter.count(block));
+        let mapped =
+            self.bar.on(self.reading.read(path)?).range(range).map(|block| self.counter.count(block));
         Ok(mapped.reduce(Part::default(), |part, next| self.counter.join(part, &next)))
     }
 
@@ -168,6 +170,7 @@ impl Tool<'_> {
             };
             let length = range.end - range.start;
             let part = if !is_data {
+                self.bar.add(length);
                 self.counter.count_hole(length)
             } else if length <= ISLAND_MAX_BYTES {
                 island.resize(length as usize, 0);
@@ -175,6 +178,7 @@ impl Tool<'_> {
                     return Ok(Err(read::Error::Stream { path: path.into(), source }));
                 }
                 all.bytes += length;
+                self.bar.add(length);
                 self.counter.count(&island)
             } else {
                 match self.count_range(path, range)? {
@@ -202,7 +206,7 @@ impl Tool<'_> {
 
     /// Counts an open file that has no size and no offsets, from its position to its end.
     fn count_stream(&self, path: &Path, from: File) -> Result<Figured> {
-        let mapped = self.reading.read(path)?.map(|block| self.counter.count(block));
+        let mapped = self.bar.on(self.reading.read(path)?).map(|block| self.counter.count(block));
         let join = |part, next| self.counter.join(part, &next);
         let counted = mapped.reduce_stream(from, Part::default(), join);
         Ok(counted.map(|(part, report)| (self.counter.figures(&part), report)))

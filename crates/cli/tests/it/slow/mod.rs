@@ -44,6 +44,11 @@ pub(crate) struct Slow {
 
 impl Slow {
     pub(crate) fn new(scratch: &Scratch, files: &[(&str, usize)]) -> Slow {
+        Slow::on(scratch, "fixed:latency=10ms,parallel=64", files)
+    }
+
+    /// Mounts the files on a drive.
+    pub(crate) fn on(scratch: &Scratch, drive: &str, files: &[(&str, usize)]) -> Slow {
         let directory = scratch.0.join("slow");
         for name in ["files", "slow"] {
             fs::create_dir_all(scratch.0.join(name)).unwrap();
@@ -52,7 +57,7 @@ impl Slow {
             scratch.file(&format!("files/{name}"), vec![7; *size]);
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
-        command.args(["mount", "files", "slow", "--drive", "fixed:latency=10ms,parallel=64", "--quiet"]);
+        command.args(["mount", "files", "slow", "--drive", drive, "--quiet"]);
         let process = command.current_dir(&scratch.0).stdout(Stdio::null()).spawn().unwrap();
         let device = |path: &PathBuf| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
         wait_until("the mount", || device(&directory) != device(&scratch.0));

@@ -1,11 +1,14 @@
 //! gzip (RFC 1952): members one after the other; and BGZF, whose members say how long they are, so that they can be
 //! decoded in parallel (as `bgzip` writes them; the specification of SAM, section 4.1).
 
+use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
+use super::index;
 use super::parts::{self, Divisible, Unpack, append, decoded_units, invalid};
 use super::{Bytes, Format, Units};
 
@@ -57,6 +60,10 @@ impl Format for Bgzf {
 
     fn units<'r>(&self, from: Bytes<'r>) -> io::Result<Units<'r>> {
         Ok(parts::units(&Bgzf, from))
+    }
+
+    fn seek(&self, file: &mut File, path: &Path, at: u64) -> io::Result<u64> {
+        index::of_bgzf(path, file, at, |header| Bgzf::size(header).is_some())?.take_up(file)
     }
 }
 

@@ -1,10 +1,13 @@
 //! Zstandard (RFC 8878): frames that state their content size are decoded in parallel, the rest sequentially.
 
+use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 use zstd::bulk::Decompressor;
 use zstd::stream::read::Decoder;
 
+use super::index;
 use super::parts::{self, Divisible, Unpack, append, cut_short};
 use super::{Bytes, Format, Units};
 
@@ -40,6 +43,10 @@ impl Format for Zstd {
 
     fn units<'r>(&self, from: Bytes<'r>) -> io::Result<Units<'r>> {
         Ok(parts::units(&Zstd, from))
+    }
+
+    fn seek(&self, file: &mut File, _path: &Path, at: u64) -> io::Result<u64> {
+        index::of_zstd(file, at, Zstd::begins)?.take_up(file)
     }
 }
 
