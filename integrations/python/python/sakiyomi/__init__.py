@@ -5,7 +5,9 @@
 ``open_ahead``         a binary file that is read ahead, for pandas, pickle, tarfile ...
 ``prefetch``           ranges of a file in an order that the program knows
 ``load_safetensors``   tensors as NumPy arrays, at the speed of the device
-``simulate``           a block trace on a simulated hard disk; ``sweep``, ``drives``
+``simulate``           a block trace on a simulated hard disk; ``sweep``, ``compare``, ``drives``
+``validate``           a simulated drive beside a measured one; ``drive.fit`` identifies one
+``scenario``           an experiment of programs, caches and drives in virtual time
 ``run``                a command whose files are read ahead, and the report of it
 =====================  ==============================================================
 
@@ -16,29 +18,51 @@
 Errors are ``OSError`` where a system call has failed, and ``sakiyomi.Error`` otherwise.
 """
 
-from sakiyomi._native import Block, BlockedReads, Error, Prefetch
+from sakiyomi import drive
+from sakiyomi._native import Block, BlockedReads, Error, MemoryTrace, Prefetch, Table
 from sakiyomi._reading import AheadFile, blocked_reads, open_ahead, prefetch
-from sakiyomi._result import Record, Result, RunResult, SimResult
+from sakiyomi._result import (
+    CompareResult,
+    FitResult,
+    Record,
+    Result,
+    RunResult,
+    ScenarioResult,
+    SimResult,
+    SweepResult,
+    ValidateResult,
+)
 from sakiyomi._run import run
 from sakiyomi._safetensors import load_safetensors
-from sakiyomi._simulation import drives, simulate, sweep
+from sakiyomi._simulation import compare, drives, scenario, simulate, sweep, validate
 
 __all__ = [
     "AheadFile",
     "Block",
     "BlockedReads",
+    "CompareResult",
     "Error",
+    "FitResult",
+    "MemoryTrace",
     "Prefetch",
     "Record",
     "Result",
     "RunResult",
+    "ScenarioResult",
     "SimResult",
+    "SweepResult",
+    "Table",
+    "ValidateResult",
     "blocked_reads",
+    "compare",
+    "drive",
     "drives",
     "load_safetensors",
     "open_ahead",
     "prefetch",
     "run",
+    "scenario",
     "simulate",
     "sweep",
+    "validate",
 ]
