@@ -29,7 +29,7 @@ use sakiyomi_exec::read::{self, Cancel, Mapped, blocked_reads};
 
 use crate::arrow::{self, Division, RecordColumn};
 use crate::buffer;
-use crate::error::{closed, exception, of_read};
+use crate::error::{closed, exception, of_read, sentence};
 use crate::process::OfProcess;
 
 /// Size of a block unless another one is asked for: large enough that the interpreter's cost of a block does not matter,
@@ -37,6 +37,8 @@ use crate::process::OfProcess;
 const BLOCK_DEFAULT_BYTES: usize = 1 << 20;
 /// Bytes of blocks that wait for Python, besides those that are being read.
 const READY_MAX_BYTES: usize = 16 << 20;
+/// What a waiting block takes besides its bytes: its buffer's own record, its place, and the allocator's share.
+const PIECE_OVERHEAD_BYTES: usize = 256;
 /// Spare buffers: as many blocks of the default size as wait for Python.
 const SPARE_BUFFERS_MAX: usize = 16;
 /// Capacity of a buffer that is worth keeping.
@@ -68,6 +70,13 @@ struct Piece {
     offset: u64,
     number: Option<u64>,
     file: usize,
+}
+
+impl Piece {
+    /// The memory that it takes while it waits.
+    fn memory_bytes(&self) -> usize {
+        self.bytes.len() + PIECE_OVERHEAD_BYTES
+    }
 }
 
 /// Buffers whose blocks are no longer used.
@@ -133,7 +142,7 @@ impl Queue {
         if state.is_closed {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        state.ready_bytes += piece.bytes.len();
+        state.ready_bytes += piece.memory_bytes();
         state.ready.push_back(piece);
         drop(state);
         self.changed.notify_all();
@@ -158,7 +167,7 @@ impl Queue {
             return state.end.as_mut().map_or(Next::NotYet, |end| Next::End(end.take()));
         };
         let was_full = state.ready_bytes >= READY_MAX_BYTES;
-        state.ready_bytes -= piece.bytes.len();
+        state.ready_bytes -= piece.memory_bytes();
         drop(state);
         if was_full {
             self.changed.notify_all();
@@ -389,7 +398,7 @@ impl Iterator for RecordStream {
             match reading.queue.take(SIGNAL_PERIOD) {
                 Next::Piece(piece) => return Some(self.column.batch(piece.bytes)),
                 Next::End(None) => return None,
-                Next::End(Some(error)) => return Some(Err(external(io::Error::other(error)))),
+                Next::End(Some(error)) => return Some(Err(external(io::Error::other(sentence(&error))))),
                 Next::Closed => {
                     return Some(Err(external(io::Error::other(
                         "the blocks were closed while they were read",
