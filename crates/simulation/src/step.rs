@@ -14,7 +14,7 @@ pub enum Step {
     Replaying {
         /// Requests of the trace.
         requests: usize,
-        /// What is done with them: `replayed freely`.
+        /// The work on them: `replayed freely`.
         what: &'static str,
     },
 }

@@ -37,7 +37,7 @@ use crate::process::OfProcess;
 const BLOCK_DEFAULT_BYTES: usize = 1 << 20;
 /// Bytes of blocks that wait for Python, besides those that are being read.
 const READY_MAX_BYTES: usize = 16 << 20;
-/// What a waiting block takes besides its bytes: its buffer's own record, its place, and the allocator's share.
+/// Memory of a waiting block besides its bytes: its buffer's own record, its place, and the allocator's share.
 const PIECE_OVERHEAD_BYTES: usize = 256;
 /// Spare buffers: as many blocks of the default size as wait for Python.
 const SPARE_BUFFERS_MAX: usize = 16;
