@@ -80,6 +80,6 @@ pub use document::{Document, Machine, Run};
 pub use result::{
     IorateResult, MountResult, ProbeResult, QueryResult, ReproduceResult, RunResult, ScenarioResult,
     ServeResult, SimResult, StreamPlanResult, StreamRunResult, StreamSimResult, StreamTopologyResult,
-    SweepResult, TopResult, ValidateResult,
+    SweepResult, TopResult, ValidateResult, WaitsResult,
 };
 pub use section::{Present, Report, Reported};

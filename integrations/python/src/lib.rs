@@ -11,6 +11,7 @@
 //! | `options.rs` | arguments of simulations |
 //! | `simulation.rs` | `simulate`, `sweep`, `compare`, `validate`, `fit`, `scenario`, `drives`, and the pages of reports |
 //! | `parallel.rs` | items on all cores, while signals are checked |
+//! | `waits.rs` | `io_report`: the waits of this process by file |
 //! | `process.rs` | objects whose threads a forked process does not have |
 //!
 //! # Rules
@@ -29,6 +30,7 @@ mod process;
 mod ranges;
 mod reader;
 mod simulation;
+mod waits;
 
 use pyo3::prelude::*;
 
@@ -49,4 +51,6 @@ mod _native {
         compare, drives, fit, page, scenario, simulate, sweep_all, sweep_one, sweep_plan, sweep_result,
         validate,
     };
+    #[pymodule_export]
+    use crate::waits::IoWatch;
 }

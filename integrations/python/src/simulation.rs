@@ -9,7 +9,7 @@ use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_report::result::SweepPoint;
 use sakiyomi_report::{
     Comparison, Document, Present, Reported, Run, RunResult, ScenarioResult, SimResult, SweepResult,
-    ValidateResult, html,
+    ValidateResult, WaitsResult, html,
 };
 use sakiyomi_scenario::Scenario;
 use sakiyomi_simulation::{
@@ -290,7 +290,7 @@ pub(crate) fn scenario(
 }
 
 /// Circumstances of a result that is to be the same bytes wherever it is made: the build alone, as in the commands.
-fn build() -> Run {
+pub(crate) fn build() -> Run {
     Run {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: Some(env!("SAKIYOMI_COMMIT")).filter(|commit| !commit.is_empty()).map(str::to_owned),
@@ -299,7 +299,7 @@ fn build() -> Run {
 }
 
 /// Writes JSON as the commands do.
-fn json(value: &impl Serialize) -> PyResult<String> {
+pub(crate) fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string_pretty(value).map_err(|error| Error::new_err(error.to_string()))
 }
 
@@ -322,6 +322,7 @@ pub(crate) fn page(py: Python<'_>, document: &str, schema: &str) -> PyResult<Str
         SweepResult::SCHEMA => rendered::<SweepResult>(document),
         ValidateResult::SCHEMA => rendered::<ValidateResult>(document),
         ScenarioResult::SCHEMA => rendered::<ScenarioResult>(document),
+        WaitsResult::SCHEMA => rendered::<WaitsResult>(document),
         COMPARE_SCHEMA => compared(document),
         _ => Err(Error::new_err(format!("there is no report of {schema}"))),
     })

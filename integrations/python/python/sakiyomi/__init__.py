@@ -8,6 +8,7 @@
 ``simulate``           a block trace on a simulated hard disk; ``sweep``, ``compare``, ``drives``
 ``validate``           a simulated drive beside a measured one; ``drive.fit`` identifies one
 ``scenario``           an experiment of programs, caches and drives in virtual time
+``io_report``          what this process waited for, by file
 ``run``                a command whose files are read ahead, and the report of it
 =====================  ==============================================================
 
@@ -35,6 +36,7 @@ from sakiyomi._result import (
 from sakiyomi._run import run
 from sakiyomi._safetensors import load_safetensors
 from sakiyomi._simulation import compare, drives, scenario, simulate, sweep, validate
+from sakiyomi._watch import IoReport, io_report
 
 __all__ = [
     "AheadFile",
@@ -43,6 +45,7 @@ __all__ = [
     "CompareResult",
     "Error",
     "FitResult",
+    "IoReport",
     "MemoryTrace",
     "Prefetch",
     "Record",
@@ -57,6 +60,7 @@ __all__ = [
     "compare",
     "drive",
     "drives",
+    "io_report",
     "load_safetensors",
     "open_ahead",
     "prefetch",

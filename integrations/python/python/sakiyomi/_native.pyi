@@ -122,6 +122,13 @@ class MemoryTrace:
         """The name of the trace in results."""
     def __len__(self) -> int: ...
 
+@final
+class IoWatch:
+    """A watch over the threads of this process."""
+
+    def __new__(cls) -> Self: ...
+    def finish(self) -> str: ...
+
 _Varied: TypeAlias = list[tuple[str, list[str]]]
 _Columns: TypeAlias = list[tuple[str, str, list[Any]]]
 _Options: TypeAlias = dict[str, Any]
