@@ -243,7 +243,7 @@ impl Sampler {
                 samples,
             })
             .collect();
-        files.sort_by(|a, b| b.io_wait.cmp(&a.io_wait));
+        files.sort_by_key(|file| std::cmp::Reverse(file.io_wait));
         Waits {
             cpu_time: duration(totals.cpu_time),
             io_wait: duration(totals.io_wait),

@@ -171,7 +171,7 @@ impl MemoryTrace {
         Ok(MemoryTrace { name, records: records.into() })
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String, Vec<u8>))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py>> {
         let make = py.get_type::<MemoryTrace>().getattr("_unpickle")?;
         Ok((make, (self.name.clone(), packed::pack(&self.records))))
     }
@@ -190,6 +190,9 @@ impl MemoryTrace {
         format!("<sakiyomi.MemoryTrace {:?} of {} records>", self.name, self.records.len())
     }
 }
+
+/// A function, and its arguments, which make the object again.
+type Pickled<'py> = (Bound<'py, PyAny>, (String, Vec<u8>));
 
 impl MemoryTrace {
     pub(crate) fn source(&self) -> sakiyomi_simulation::TraceSource {

@@ -16,7 +16,7 @@ const EISDIR: i32 = 21;
 
 /// Makes an exception of an error and its causes.
 pub(crate) fn exception(error: &(dyn StdError + 'static)) -> PyErr {
-    match causes(error).find_map(|error| number_of(error)) {
+    match causes(error).find_map(number_of) {
         Some(number) => PyOSError::new_err((number, sentence(error))),
         None => Error::new_err(sentence(error)),
     }
