@@ -35,7 +35,8 @@ class IoReport(Result, _Tabular):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        watch, _ = self._watch, object.__setattr__(self, "_watch", None)
+        watch = self._watch
+        object.__setattr__(self, "_watch", None)
         if watch is not None:
             Result.__init__(self, watch.finish())
 
