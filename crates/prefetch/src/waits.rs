@@ -285,3 +285,56 @@ impl Watched {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sakiyomi_testing::wait_until;
+    use std::io::Read;
+
+    /// Returns a watch, or `None` where `/proc` does not show this process.
+    fn watch(test: &str) -> Option<WaitWatch> {
+        match WaitWatch::start() {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                sakiyomi_testing::skipped(test, format_args!("/proc: {error}"));
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn reading_is_counted_and_other_sleeps_are_no_waits_for_storage() {
+        let Some(watch) = watch("reading_is_counted") else { return };
+        let mut bytes = Vec::new();
+        std::fs::File::open("/proc/self/exe").unwrap().take(1 << 20).read_to_end(&mut bytes).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let sleeper = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            sender.send(()).unwrap();
+        });
+        receiver.recv().unwrap();
+        sleeper.join().unwrap();
+        let waits = watch.finish().unwrap();
+        assert!(waits.read_bytes >= bytes.len() as u64 && waits.samples > 0 && waits.threads > 0);
+        assert!(waits.elapsed >= Duration::from_millis(50));
+        // Other tests of this process may wait for storage, but for no longer than all their threads exist.
+        let by_file: Duration = waits.files.iter().map(|file| file.io_wait).sum();
+        assert!(by_file <= waits.io_wait, "{waits:?}");
+    }
+
+    #[test]
+    fn a_watch_that_is_dropped_ends_its_thread() {
+        let Some(watch) = watch("a_watch_that_is_dropped") else { return };
+        let own = Process::open(std::process::id()).unwrap();
+        let watchers = || {
+            let threads = own.threads().unwrap();
+            let names = threads.iter().filter_map(|&thread| own.thread_name(thread).ok());
+            names.filter(|name| name == "sakiyomi-waits").count()
+        };
+        assert!(watchers() > 0);
+        drop(watch);
+        // The other test has one of its own.
+        wait_until("the watcher has ended", || watchers() <= 1);
+    }
+}

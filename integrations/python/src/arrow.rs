@@ -27,10 +27,12 @@ use bytes::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use sakiyomi_trace::{ColumnValues, Record, column_names, records_of_columns};
+use sakiyomi_trace::generate::pc::PcParams;
+use sakiyomi_trace::{ColumnValues, Record, TraceError, column_names, records_of_columns};
 
 use crate::buffer;
 use crate::error::{Error, exception};
+use crate::options::{time, wrong};
 
 /// Name of the capsule of a stream, which the interface prescribes.
 pub(crate) const STREAM: &CStr = c"arrow_array_stream";
@@ -38,6 +40,8 @@ pub(crate) const STREAM: &CStr = c"arrow_array_stream";
 pub(crate) const SCHEMA: &CStr = c"arrow_schema";
 /// The column of records of blocks.
 const RECORD: &str = "record";
+/// Largest number of records of a generated trace: 1.2 GB.
+const GENERATED_MAX: u64 = 10_000_000;
 
 /// Makes an exception of an error of Arrow's.
 fn of_arrow(error: &ArrowError) -> PyErr {
@@ -193,6 +197,46 @@ impl MemoryTrace {
 
 /// A function, and its arguments, which make the object again.
 type Pickled<'py> = (Bound<'py, PyAny>, (String, Vec<u8>));
+
+/// The workload of a PC, by the options of `trace generate pc`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct PcOptions {
+    span: String,
+    duration: String,
+    count: u64,
+    closed_loop: bool,
+    gap: String,
+    sequential: f64,
+    skip: f64,
+}
+
+/// Generates a trace as `trace generate pc` does.
+#[pyfunction]
+pub(crate) fn generate_pc(py: Python<'_>, options: PcOptions, seed: u64) -> PyResult<MemoryTrace> {
+    if options.count > GENERATED_MAX {
+        return Err(PyValueError::new_err(format!(
+            "count is {}; give at most {GENERATED_MAX}, because all are held in memory, or use `sakiyomi trace generate pc`",
+            options.count
+        )));
+    }
+    let params = PcParams {
+        span: options.span.parse().map_err(|error| wrong("span", &error))?,
+        duration: time("duration", &options.duration)?,
+        commands: options.count,
+        closed_loop: options.closed_loop,
+        command_gap: time("gap", &options.gap)?,
+        sequential: options.sequential,
+        skip: options.skip,
+        ..PcParams::default()
+    };
+    let records = py.detach(|| {
+        let numbered = |(record, line)| Record { line, ..record };
+        Ok(params.records(seed)?.zip(1..).map(numbered).collect())
+    });
+    let records = records.map_err(|error: TraceError| exception(&error))?;
+    Ok(MemoryTrace { name: "pc".to_owned(), records })
+}
 
 impl MemoryTrace {
     pub(crate) fn source(&self) -> sakiyomi_simulation::TraceSource {

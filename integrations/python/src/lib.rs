@@ -37,7 +37,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
-    use crate::arrow::{MemoryTrace, Table};
+    use crate::arrow::{MemoryTrace, Table, generate_pc};
     #[pymodule_export]
     use crate::blocks::{Block, BlockedReads};
     #[pymodule_export]

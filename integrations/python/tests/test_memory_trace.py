@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 import sakiyomi
-from sakiyomi import MemoryTrace, simulate, sweep
-from test_simulation import DRIVE, result_bytes
+from sakiyomi import MemoryTrace, generate_pc, simulate, sweep
+from test_simulation import DRIVE, of_command, result_bytes
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -115,6 +115,40 @@ def test_a_sweep_of_a_table_is_the_same_in_other_processes(table):
     own = sweep(table, DRIVE, vary)
     with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         assert sweep(table, DRIVE, vary, pool).to_json() == own.to_json()
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"count": 500}, ["--count", "500"]),
+        (
+            {"count": 300, "closed_loop": True, "duration": "20s", "gap": "1.5ms", "seed": 4, "span": "100GB"},
+            ["--count", "300", "--closed-loop", "--duration", "20s", "--gap", "1.5ms", "--seed", "4", "--span", "100GB"],
+        ),
+        ({"count": 300, "sequential": 0.1, "skip": 0.6}, ["--count", "300", "--sequential", "0.1", "--skip", "0.6"]),
+    ],
+)
+def test_a_generated_trace_is_that_of_the_command(tmp_path, arguments, words):
+    of_command("trace", "generate", "pc", tmp_path / "pc.csv", *words, "--quiet")
+    own, expected = simulate(generate_pc(**arguments), DRIVE), simulate(tmp_path / "pc.csv", DRIVE)
+    assert own.trace == "pc" and own.to_dict() | {"trace": expected.trace} == expected.to_dict()
+
+
+@pytest.mark.parametrize(
+    "arguments, error, sentence",
+    [
+        ({"count": 10**8}, ValueError, "count is 100000000; give at most 10000000, because all are held in memory"),
+        ({"span": "much"}, ValueError, "span: "),
+        ({"duration": "long"}, ValueError, "duration: "),
+        ({"gap": 3}, TypeError, ""),
+        ({"sequential": 2.0}, sakiyomi.Error, "from 0 to 1"),
+        ({"skip": float("nan")}, sakiyomi.Error, ""),
+        ({"seed": -1}, OverflowError, ""),
+    ],
+)
+def test_a_wrong_workload_is_said_in_a_sentence(arguments, error, sentence):
+    with pytest.raises(error, match=sentence or None):
+        generate_pc(**arguments)
 
 
 @pytest.mark.parametrize(

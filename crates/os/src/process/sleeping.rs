@@ -282,6 +282,25 @@ mod tests {
     }
 
     #[test]
+    fn the_use_of_a_file_in_which_a_thread_sleeps_is_seen() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&reader);
+        let reads = std::thread::spawn(move || std::io::Read::read(&mut &reader, &mut [0; 8]).unwrap());
+        let process = Process::open(std::process::id()).unwrap();
+        let expected = process.name_of(number.unsigned_abs()).unwrap();
+        let sees = || {
+            let calls = process.threads().unwrap().into_iter().filter_map(|thread| process.io_call(thread));
+            calls.into_iter().any(|call| call == IoCall { kind: IoKind::Read, path: Some(expected.clone()) })
+        };
+        if std::fs::read("/proc/self/syscall").is_err() {
+            return sakiyomi_testing::skipped("the_use_of_a_file", format_args!("the kernel hides calls"));
+        }
+        sakiyomi_testing::wait_until("the read is seen", sees);
+        std::io::Write::write_all(&mut &writer, b"x").unwrap();
+        assert_eq!(reads.join().unwrap(), 1);
+    }
+
+    #[test]
     fn a_line_without_a_call_is_none() {
         let line = format!("{} 0xffffff9c 0x7ffc 0x80000 0x0 0x0 0x0 0x7fff 0x7f3a", libc::SYS_openat);
         assert_eq!(parse(&line), Some((libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x80000, 0, 0, 0])));

@@ -5,7 +5,8 @@
 ``open_ahead``         a binary file that is read ahead, for pandas, pickle, tarfile ...
 ``prefetch``           ranges of a file in an order that the program knows
 ``load_safetensors``   tensors as NumPy arrays, at the speed of the device
-``simulate``           a block trace on a simulated hard disk; ``sweep``, ``compare``, ``drives``
+``simulate``           a block trace on a simulated hard disk; ``sweep``, ``compare``, ``drives``,
+                       ``generate_pc``
 ``validate``           a simulated drive beside a measured one; ``drive.fit`` identifies one
 ``scenario``           an experiment of programs, caches and drives in virtual time
 ``io_report``          what this process waited for, by file
@@ -35,7 +36,7 @@ from sakiyomi._result import (
 )
 from sakiyomi._run import run
 from sakiyomi._safetensors import load_safetensors
-from sakiyomi._simulation import compare, drives, scenario, simulate, sweep, validate
+from sakiyomi._simulation import compare, drives, generate_pc, scenario, simulate, sweep, validate
 from sakiyomi._watch import IoReport, io_report
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "compare",
     "drive",
     "drives",
+    "generate_pc",
     "io_report",
     "load_safetensors",
     "open_ahead",

@@ -33,6 +33,38 @@ def drives() -> list[Record]:
     return [Record(drive) for drive in json.loads(_native.drives())]
 
 
+def generate_pc(
+    *,
+    span: str = "200GB",
+    duration: str = "1020s",
+    count: int = 11_500,
+    closed_loop: bool = False,
+    gap: str = "14ms",
+    sequential: float = 0.52,
+    skip: float = 0.25,
+    seed: int = 1,
+) -> MemoryTrace:
+    """Generate a trace of the workload of a PC: application start, media import, virus scan, video, gaming.
+
+    The arguments are the options of ``sakiyomi trace generate pc``: the size of the disk, the duration, the number of commands,
+    whether each waits for the one before, the mean time between the commands of a burst, and the shares of reads that go on
+    where the last one ended and of those that skip 64 to 112 KiB. The same arguments give the same trace, that of the command.
+
+    >>> generate_pc(count=100)
+    <sakiyomi.MemoryTrace "pc" of 100 records>
+    """
+    options = {
+        "span": span,
+        "duration": duration,
+        "count": count,
+        "closed_loop": closed_loop,
+        "gap": gap,
+        "sequential": sequential,
+        "skip": skip,
+    }
+    return _native.generate_pc(options, seed)
+
+
 def simulate(
     trace: Trace,
     drive: PathLike,
