@@ -185,10 +185,8 @@ impl Sampler {
             if self.threads.contains_key(&number) {
                 continue;
             }
-            let is_helper = (self.process.thread_name(number))
-                .is_ok_and(|name| HELPERS.iter().any(|helper| name.starts_with(helper)));
             let watched = match self.process.thread(number) {
-                Ok(thread) if !is_helper => {
+                Ok(thread) if !is_helper(&self.process, number) => {
                     self.seen += 1;
                     Some(Watched { timed: Timed::new(thread), call: None, counted: Nanos::ZERO })
                 }
@@ -214,11 +212,12 @@ impl Sampler {
         };
         let (process, files) = (&self.process, &mut self.files);
         let mut gone = Vec::new();
-        for (&number, watched) in self.threads.iter_mut().skip(skipped).take(THREADS_PER_SAMPLE_MAX) {
-            if let Some(watched) = watched
-                && watched.look(number, now, process, files).is_err()
-            {
-                gone.push(number);
+        for (&number, slot) in self.threads.iter_mut().skip(skipped).take(THREADS_PER_SAMPLE_MAX) {
+            let Some(watched) = slot else { continue };
+            match watched.look(number, now, process, files) {
+                Ok(true) => {}
+                Ok(false) => *slot = None,
+                Err(_) => gone.push(number),
             }
         }
         for number in gone {
@@ -256,23 +255,33 @@ impl Sampler {
     }
 }
 
+/// Returns whether a thread reads ahead, or for others.
+fn is_helper(process: &Process, thread: u32) -> bool {
+    process.thread_name(thread).is_ok_and(|name| HELPERS.iter().any(|helper| name.starts_with(helper)))
+}
+
 impl Watched {
-    /// Looks at the thread. The time of a wait counts for the use in which the thread waits now, or has waited last.
+    /// Looks at the thread; returns whether it is to be watched further. The time of a wait counts for the use in which the
+    /// thread waits now, or has waited last.
     fn look(
         &mut self,
         number: u32,
         now: Nanos,
         process: &Process,
         files: &mut BTreeMap<(IoKind, Option<PathBuf>), (Nanos, u64)>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         self.timed.sample(now)?;
         let waits = self.timed.waits();
+        // A helper may have been found before it had set its name.
+        if waits && self.call.is_none() && is_helper(process, number) {
+            return Ok(false);
+        }
         if waits {
             self.call = process.io_call(number).or(self.call.take());
         }
         let gained = self.timed.io_wait().saturating_sub(self.counted);
         if gained.is_zero() && !waits {
-            return Ok(());
+            return Ok(true);
         }
         self.counted += gained;
         let call = self.call.clone().unwrap_or(IoCall { kind: IoKind::Other, path: None });
@@ -282,7 +291,7 @@ impl Watched {
         let (time, samples) = files.entry(key).or_default();
         *time += gained;
         *samples += u64::from(waits);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -332,7 +341,8 @@ mod tests {
             let names = threads.iter().filter_map(|&thread| own.thread_name(thread).ok());
             names.filter(|name| name == "sakiyomi-waits").count()
         };
-        assert!(watchers() > 0);
+        // A thread sets its name when it begins.
+        wait_until("the watcher has its name", || watchers() > 0);
         drop(watch);
         // The other test has one of its own.
         wait_until("the watcher has ended", || watchers() <= 1);
