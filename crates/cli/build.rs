@@ -13,7 +13,7 @@ use std::process::Command;
 /// Digits of an abbreviated commit.
 const COMMIT_DIGITS: usize = 10;
 
-fn main() {
+pub(crate) fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name: &str| env::var(name).expect("cargo sets it for build scripts");
     let root = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../..");

@@ -195,7 +195,7 @@ unsafe fn text_at(text: *const c_char, name: &str) -> Result<Option<String>, Fai
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match &error {
-            Error::Option { name, problem } => Failure::invalid(format!("options.{name}: {problem}")),
+            Error::NamedOption { name, problem } => Failure::invalid(format!("options.{name}: {problem}")),
             // The sentence of the command names its options.
             Error::Outstanding(outstanding) => Failure::invalid(format!(
                 "options.outstanding is {outstanding}: only a closed loop has a number of outstanding requests; \

@@ -10,7 +10,7 @@ use sakiyomi_drive::spec::{ArraySpec, DriveSpec};
 use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_model::Nanos;
 use sakiyomi_model::suggest::{did_you_mean, similar};
-use sakiyomi_simulation::{HOST_QUEUE_DEFAULT, Replaying, Workload, describe_reading};
+use sakiyomi_simulation::{HOST_QUEUE_DEFAULT, MeasuredTrace, Replaying, Workload};
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Common;
@@ -120,12 +120,6 @@ impl TraceArgs {
         })
     }
 
-    /// Describes how the trace is read, where options change its content.
-    fn describe(&self) -> impl Iterator<Item = String> {
-        let (device, map, time_scale) = (self.device, self.map(), self.time_scale);
-        describe_reading(&ReadOptions { device, map, time_scale, ..ReadOptions::default() })
-    }
-
     fn map(&self) -> DeviceMap {
         if self.map.is_some() { DeviceMap::Concat } else { DeviceMap::Refuse }
     }
@@ -190,7 +184,7 @@ impl WorkloadArgs {
 
     /// Returns the trace and its processing.
     pub(crate) fn workload(&self) -> Result<Workload> {
-        let (trace, reading) = (self.trace.clone(), self.reading.options()?);
+        let (trace, reading) = (self.trace.clone().into(), self.reading.options()?);
         Ok(Workload { trace, reading, replaying: self.replaying.replaying(), warm_up: self.warm_up })
     }
 }
@@ -210,10 +204,10 @@ pub(crate) struct MeasurementArgs {
 }
 
 impl MeasurementArgs {
-    /// Describes how the trace is read and replayed, for a result.
-    pub(crate) fn describe(&self, pace: Option<&str>) -> Vec<String> {
-        let wrapped = self.wrap.then(|| "wrapped".to_owned());
-        pace.map(str::to_owned).into_iter().chain(self.reading.describe()).chain(wrapped).collect()
+    /// Returns the trace and how it is read.
+    pub(crate) fn trace(&self) -> Result<MeasuredTrace> {
+        let (trace, reading) = (self.trace.clone().into(), self.reading.options()?);
+        Ok(MeasuredTrace { trace, reading, wrap: self.wrap })
     }
 }
 

@@ -13,7 +13,6 @@ mod drive_file;
 mod external;
 mod log;
 mod manual;
-mod measurement;
 mod output;
 mod parallel;
 mod progress;
@@ -23,7 +22,6 @@ mod screen;
 mod shard;
 mod simulation;
 mod tables;
-mod vary;
 
 use std::io;
 use std::process::ExitCode;

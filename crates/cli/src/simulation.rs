@@ -1,11 +1,11 @@
-//! Simulation of a trace on a drive for `sim` and `sweep`, with progress.
+//! Simulation of traces on drives, with progress.
 
 use std::path::Path;
 
 use anyhow::Result;
 use sakiyomi_drive::observe::Chunking;
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_simulation::{Error, Log, Simulated};
+use sakiyomi_simulation::{Error, Log, Simulated, Step};
 
 use crate::args::WorkloadArgs;
 use crate::log::Logs;
@@ -22,9 +22,28 @@ pub(crate) fn simulate(
     let logs = logs.map(|logs| logs as &mut dyn Log);
     let workload = workload.workload()?;
     let mut advance = |read, commands| progress.set(read, || format!("{commands} commands")).is_ok();
-    match sakiyomi_simulation::simulate(&workload, spec, chunking, logs, &mut advance) {
-        Err(Error::Stopped) => Err(Interrupted.into()),
-        simulated => Ok(simulated?),
+    sakiyomi_simulation::simulate(&workload, spec, chunking, logs, &mut advance).map_err(of_simulation)
+}
+
+/// Converts the error of a simulation that Ctrl-C may have ended.
+pub(crate) fn of_simulation(error: Error) -> anyhow::Error {
+    match error {
+        Error::Stopped => Interrupted.into(),
+        error => error.into(),
+    }
+}
+
+/// Returns a function that shows the steps of work on a trace of `size` bytes.
+pub(crate) fn shown(progress: &mut Progress, size: Option<u64>) -> impl FnMut(Step) -> bool {
+    let size = size.unwrap_or_default();
+    move |step| {
+        let told = match step {
+            Step::Reading { bytes, requests } => progress.set(bytes, || format!("{requests} requests")),
+            Step::Replaying { requests, what } => {
+                progress.set(size, || format!("{requests} requests, {what}"))
+            }
+        };
+        told.is_ok()
     }
 }
 

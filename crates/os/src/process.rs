@@ -55,7 +55,7 @@ pub use directory::{Entry, entries, open_beside, open_directory, open_regular};
 pub use exits::ExitWatcher;
 pub use mappings::{Mapped, process_of};
 pub use pagemap::PageMap;
-pub use sleeping::FileCall;
+pub use sleeping::{FileCall, IoCall, IoKind};
 pub use thread::{Sleeps, Thread, Times};
 pub use waiting::newest;
 
@@ -254,6 +254,31 @@ impl Process {
     /// If it has ended, or belongs to another user.
     pub fn bytes_read(&mut self) -> io::Result<u64> {
         bytes_read(keep(&mut self.io, &self.directory, || "io".to_owned())?)
+    }
+
+    /// Returns the bytes that it has caused storage to read and to write so far; pages that were written are counted when
+    /// they are changed in memory.
+    ///
+    /// # Errors
+    /// If it has ended, or belongs to another user.
+    pub fn storage_bytes(&mut self) -> io::Result<(u64, u64)> {
+        let mut buffer = [0; 512];
+        let text = reread(keep(&mut self.io, &self.directory, || "io".to_owned())?, &mut buffer)?;
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|number| number.trim().parse().ok()).ok_or(io::ErrorKind::InvalidData)
+        };
+        Ok((field("read_bytes:")?, field("write_bytes:")?))
+    }
+
+    /// Returns the name of one of its threads.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn thread_name(&self, thread: u32) -> io::Result<String> {
+        let mut buffer = [0; 64];
+        let file = self.at(&format!("task/{thread}/comm"))?;
+        Ok(reread(file.as_fd(), &mut buffer)?.trim_end().to_owned())
     }
 
     /// Like [`Process::bytes_read`], of its first thread alone, without children.

@@ -68,6 +68,8 @@ use storage_rate::Candidate;
 use traced::Traced;
 use tracer::Tracer;
 
+pub(crate) use times::{CpuIoTimes as TimedTotals, Timed};
+
 pub use learned::{Learned, Learning};
 pub use set::FollowerSet;
 pub use statistics::Point;

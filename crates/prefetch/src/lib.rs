@@ -13,6 +13,7 @@
 //! | observing unmodified programs, and reading ahead of them | [`follow`] |
 //! | a reader for programs that use it: `Read`, `BufRead`, `Seek` | [`reader`] |
 //! | ranges in an order that their program knows, and a mapped reader of them | [`ranges`] |
+//! | waits of the own process for storage, by file | [`WaitWatch`] |
 //! | execution of the controller's actions: threads, and a file of which ranges are fetched | `fetcher`, `cached_file` |
 //!
 //! # A reader with prefetching
@@ -69,9 +70,13 @@ mod cached_file;
 mod fetcher;
 #[cfg(all(test, feature = "system"))]
 mod scratch;
+#[cfg(feature = "system")]
+mod waits;
 
 pub use controller::{Action, Controller, Event, Idle, Limit, ReadingId, State};
 #[cfg(feature = "system")]
 pub use ranges::{MappedReader, Prefetch};
 #[cfg(feature = "system")]
 pub use reader::PrefetchReader;
+#[cfg(feature = "system")]
+pub use waits::{FileWait, WaitWatch, Waits};

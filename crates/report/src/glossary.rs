@@ -110,6 +110,17 @@ pub(crate) const EXPLAIN: Glossary = &[
     ),
 ];
 
+/// Terms of the waits of a process.
+pub(crate) const WAITS: Glossary = &[
+    (
+        "waiting for I/O",
+        "Time in which a thread neither ran nor waited for a core, and was in a sleep that only I/O causes. \
+         Summed over all threads. Threads are looked at once a millisecond, so that waits that are much shorter count \
+         for the file that was waited for before.",
+    ),
+    ("looks", "The number of times that a thread was found waiting for this file."),
+];
+
 /// Terms of a query.
 pub(crate) const QUERY: Glossary = &[
     (

@@ -46,7 +46,7 @@
 //! | `chart/layout.rs`, `frame.rs` | the two widths of every chart; title, legend, grid and labels in either |
 //! | `chart/lines.rs`, `bars.rs`, `over_time.rs` | kinds of charts that several results share; `over_time/columns.rs` joins spans too narrow to draw |
 //!
-//! `report` may use only `model`, so the conversion from a library's type is in the command that uses both. **A new
+//! `report` may use only `model`, so the conversion from a library's type is in the command that uses both, or in `simulation`. **A new
 //! figure is added in two places: the result type and its conversion.** The time that a mount spent flushing, for
 //! example, is
 //!
@@ -80,6 +80,6 @@ pub use document::{Document, Machine, Run};
 pub use result::{
     IorateResult, MountResult, ProbeResult, QueryResult, ReproduceResult, RunResult, ScenarioResult,
     ServeResult, SimResult, StreamPlanResult, StreamRunResult, StreamSimResult, StreamTopologyResult,
-    SweepResult, TopResult, ValidateResult,
+    SweepResult, TopResult, ValidateResult, WaitsResult,
 };
 pub use section::{Present, Report, Reported};

@@ -19,6 +19,7 @@ mod stream;
 mod sweep;
 mod top;
 mod validate;
+mod waits;
 
 pub use crate::document::{Document, Machine, Run};
 pub use daemon::{DaemonProcess, DaemonStatus};
@@ -52,6 +53,7 @@ pub use top::{TopResult, TopShare, TopWindow};
 pub use validate::{
     Accuracy, ErrorBin, Kind, KindError, LabelAgreement, Labels, QuantilePoint, RequestError, ValidateResult,
 };
+pub use waits::{FileWaits, WaitsResult};
 
 pub(crate) use iorate::owners;
 pub(crate) use probe::{Group, groups, limit_name};

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use sakiyomi_drive::spec::SpecError;
+use sakiyomi_scenario::RunError;
+use sakiyomi_scenario::SpecError as ExperimentError;
 use sakiyomi_trace::TraceError;
 
 /// An error of a simulation.
@@ -43,7 +45,7 @@ pub enum Error {
     Outstanding(u32),
     /// An option that is given as text is not valid ([`Request`](crate::Request)).
     #[error("{name}: {problem}")]
-    Option {
+    NamedOption {
         /// Its name.
         name: &'static str,
         /// The mistake, and a remedy.
@@ -52,6 +54,32 @@ pub enum Error {
     /// The length of a chunk is not one.
     #[error("{0}")]
     Chunk(String),
+    /// An option is wrong, or does not go with another one.
+    #[error("{0}")]
+    Option(String),
+    /// A file or a table is not what it is used as.
+    #[error("{0}")]
+    Input(String),
+    /// The values of a varied key are wrong.
+    #[error("--vary {key}: {problem}")]
+    Vary {
+        /// The key, or the whole text if there is none.
+        key: String,
+        /// The rest of the sentence.
+        problem: String,
+    },
+    /// There are too many combinations of varied keys.
+    #[error("more than {0} combinations; vary fewer keys, or fewer values of each")]
+    Combinations(usize),
+    /// The experiment is not one.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The experiment cannot be run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A setting of the experiment's drive is wrong.
+    #[error("drive.set")]
+    DriveOfExperiment(#[source] SpecError),
     /// The trace has no command that counts.
     #[error("{trace}: no command completed{}, so there is nothing to report", if *.is_warm { " after the warm-up" } else { "" })]
     Empty {

@@ -7,7 +7,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_report::SimResult;
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
-use crate::{Error, NamedDrive, Replaying, Workload, parse_chunking, sim_result, simulate};
+use crate::{Error, NamedDrive, Replaying, TraceSource, Workload, parse_chunking, sim_result, simulate};
 
 /// Maximum number of outstanding requests, that of `--outstanding`.
 const OUTSTANDING_MAX: u32 = 1 << 16;
@@ -84,7 +84,7 @@ impl Request {
     /// Simulates. `progress` is that of [`simulate`](crate::simulate()).
     ///
     /// # Errors
-    /// [`Error::Option`] for an option that is not valid; otherwise those of [`simulate`](crate::simulate()).
+    /// [`Error::NamedOption`] for an option that is not valid; otherwise those of [`simulate`](crate::simulate()).
     pub fn run(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Outcome, Error> {
         let NamedDrive { spec, notes } = NamedDrive::open(&self.drive)?;
         let array =
@@ -119,7 +119,12 @@ impl Request {
             action: action(&self.action)?,
         };
         let warm_up = option("warm_up", self.warm_up.parse::<Nanos>())?;
-        Ok(Workload { trace: self.trace.clone(), reading, replaying: self.replaying, warm_up })
+        Ok(Workload {
+            trace: TraceSource::File(self.trace.clone()),
+            reading,
+            replaying: self.replaying,
+            warm_up,
+        })
     }
 }
 
@@ -147,7 +152,7 @@ fn option<T, E: std::fmt::Display>(name: &'static str, parsed: Result<T, E>) -> 
 }
 
 fn wrong(name: &'static str, problem: impl Into<String>) -> Error {
-    Error::Option { name, problem: problem.into() }
+    Error::NamedOption { name, problem: problem.into() }
 }
 
 #[cfg(test)]
@@ -206,7 +211,7 @@ mod tests {
             let mut request = request(&trace);
             change(&mut request);
             let error = request.run(&mut |_, _| true).unwrap_err();
-            assert!(matches!(error, Error::Option { .. }), "{error}");
+            assert!(matches!(error, Error::NamedOption { .. }), "{error}");
             assert!(error.to_string().starts_with(sentence), "{error}");
         }
     }

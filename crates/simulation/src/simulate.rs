@@ -44,7 +44,7 @@ pub trait Log {
 
 /// A function that learns of progress, the bytes read from the trace and the number of its commands, and returns whether
 /// to go on.
-type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// Runs `workload` on `spec`. `log` receives the events of a single drive. `progress` is called every 16,384 commands with
 /// the bytes read from the trace and the number of commands, and returns whether to go on.
@@ -60,7 +60,7 @@ pub fn simulate(
     progress: Progress<'_>,
 ) -> Result<Simulated, Error> {
     let mut disk = Disk::new(spec)?;
-    let trace = Trace::open(&workload.trace, &workload.reading)?;
+    let trace = workload.trace.open(&workload.reading)?;
     let name = trace.name().to_owned();
     let replay = workload.replaying.replay(trace.is_closed_loop())?;
     let describe = workload.describe(&replay);

@@ -1,21 +1,61 @@
 //! A trace, how it is read and how it is replayed.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use sakiyomi_drive::replay::{Pace, Replay};
 use sakiyomi_model::Nanos;
-use sakiyomi_trace::{DeviceMap, ReadOptions};
+use sakiyomi_trace::{DeviceMap, ReadOptions, Record, Trace, TraceError};
 
 use crate::Error;
 
 /// Default bound of the host's queue, in requests.
 pub const HOST_QUEUE_DEFAULT: u32 = 1 << 20;
 
+/// The origin of a trace.
+#[derive(Clone, Debug)]
+pub enum TraceSource {
+    /// A file in any supported format, plain or compressed; `-` is standard input.
+    File(PathBuf),
+    /// Records in memory.
+    Memory {
+        /// The name of the trace in results and messages.
+        name: String,
+        /// Its records, in the order of a file.
+        records: Arc<[Record]>,
+    },
+}
+
+impl TraceSource {
+    /// Opens the trace, and reads its first record.
+    pub(crate) fn open(&self, reading: &ReadOptions) -> Result<Trace, TraceError> {
+        match self {
+            TraceSource::File(path) => Trace::open(path, reading),
+            TraceSource::Memory { name, records } => Trace::from_records(Arc::clone(records), name, reading),
+        }
+    }
+
+    /// Returns the name of the trace in results: that of the file.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            TraceSource::File(path) => path.display().to_string(),
+            TraceSource::Memory { name, .. } => name.clone(),
+        }
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for TraceSource {
+    fn from(path: P) -> TraceSource {
+        TraceSource::File(path.into())
+    }
+}
+
 /// A trace and its processing.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// The file, in any supported format, plain or compressed; `-` is standard input.
-    pub trace: PathBuf,
+    /// The trace.
+    pub trace: TraceSource,
     /// How it is read.
     pub reading: ReadOptions,
     /// How it is replayed.
@@ -60,7 +100,7 @@ impl Replaying {
 
 impl Workload {
     /// A trace with the options that a command has by default.
-    pub fn new(trace: impl Into<PathBuf>) -> Workload {
+    pub fn new(trace: impl Into<TraceSource>) -> Workload {
         let (reading, replaying) = (ReadOptions::default(), Replaying::default());
         Workload { trace: trace.into(), reading, replaying, warm_up: Nanos::ZERO }
     }

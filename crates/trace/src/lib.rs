@@ -25,6 +25,7 @@ pub mod table;
 #[doc(hidden)]
 pub mod fuzz;
 
+mod columns;
 mod devices;
 mod error;
 mod field;
@@ -40,6 +41,7 @@ mod source;
 mod trace;
 mod writer;
 
+pub use columns::{ColumnValues, column_names, records_of_columns};
 pub use error::TraceError;
 pub use fit::Fit;
 pub use format::{Format, parse_device};

@@ -24,6 +24,11 @@ pub(crate) struct Source {
 
 enum Reader {
     Text(Text),
+    /// Records in memory, the first `taken` of which were read.
+    Memory {
+        records: Arc<[Record]>,
+        taken: usize,
+    },
     Parquet(parquet::Reader),
 }
 
@@ -68,6 +73,13 @@ impl Source {
         Source::text(name.to_owned(), format, lines, input.compression, input.consumed, None, options)
     }
 
+    /// A source of records in memory, which count as sakiyomi's own format.
+    pub(crate) fn of_records(records: Arc<[Record]>, name: &str) -> Source {
+        let reader = Reader::Memory { records, taken: 0 };
+        let (path, format) = (name.to_owned(), Format::Sakiyomi);
+        Source { path, format, reader, batch: Vec::new(), taken: 0, total_bytes: None }
+    }
+
     fn text(
         path: String,
         format: Format,
@@ -96,6 +108,7 @@ impl Source {
     pub(crate) fn bytes_read(&self) -> u64 {
         match &self.reader {
             Reader::Text(text) => text.consumed.load(Ordering::Relaxed),
+            Reader::Memory { taken, .. } => (taken * size_of::<Record>()) as u64,
             Reader::Parquet(reader) => reader.bytes_read(),
         }
     }
@@ -111,6 +124,12 @@ impl Source {
             self.taken = 0;
             let more = match &mut self.reader {
                 Reader::Text(text) => text.read_line(&self.path, &mut self.batch)?,
+                Reader::Memory { records, taken } => {
+                    let next = records.get(*taken);
+                    *taken += usize::from(next.is_some());
+                    self.batch.extend(next);
+                    next.is_some()
+                }
                 Reader::Parquet(reader) => {
                     reader.read_batch(&mut self.batch)?;
                     !self.batch.is_empty()

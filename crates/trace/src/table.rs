@@ -50,6 +50,18 @@ impl Column {
         Column { name: name.into(), kind, nullable: false }
     }
 
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the type of its values.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Allows rows without a value in the column.
     #[must_use]
     pub fn nullable(mut self) -> Column {

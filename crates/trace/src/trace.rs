@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use sakiyomi_model::Nanos;
 
@@ -80,6 +81,22 @@ impl Trace {
             return Err(TraceError::NeedsFile { path: name.to_owned(), what: "--map concat" });
         }
         Trace::new(Source::from_reader(reader, name, options)?, Devices::new(options), options)
+    }
+
+    /// Reads records in memory, such as those of [`records_of_columns`](crate::records_of_columns), as a file with the same
+    /// records would be; `name` identifies them in messages.
+    ///
+    /// # Errors
+    /// Returns the errors of [`open`](Trace::open) that concern records.
+    pub fn from_records(
+        records: Arc<[Record]>,
+        name: &str,
+        options: &ReadOptions,
+    ) -> Result<Trace, TraceError> {
+        options.check()?;
+        let source = || Source::of_records(Arc::clone(&records), name);
+        let devices = if wants_concat(options) { Devices::concat(source())? } else { Devices::new(options) };
+        Trace::new(source(), devices, options)
     }
 
     fn new(source: Source, devices: Devices, options: &ReadOptions) -> Result<Trace, TraceError> {

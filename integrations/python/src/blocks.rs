@@ -18,14 +18,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use bytes::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use sakiyomi_exec::read::{self, Cancel, Mapped, blocked_reads};
 
+use crate::arrow::{self, Division, RecordColumn};
 use crate::buffer;
-use crate::error::{closed, exception, of_read};
+use crate::error::{closed, exception, of_read, sentence};
 use crate::process::OfProcess;
 
 /// Size of a block unless another one is asked for: large enough that the interpreter's cost of a block does not matter,
@@ -33,6 +37,8 @@ use crate::process::OfProcess;
 const BLOCK_DEFAULT_BYTES: usize = 1 << 20;
 /// Bytes of blocks that wait for Python, besides those that are being read.
 const READY_MAX_BYTES: usize = 16 << 20;
+/// Memory of a waiting block besides its bytes: its buffer's own record, its place, and the allocator's share.
+const PIECE_OVERHEAD_BYTES: usize = 256;
 /// Spare buffers: as many blocks of the default size as wait for Python.
 const SPARE_BUFFERS_MAX: usize = 16;
 /// Capacity of a buffer that is worth keeping.
@@ -40,12 +46,37 @@ const SPARE_MAX_BYTES: usize = 16 << 20;
 /// Longest wait between two checks of signals: a delay of Ctrl-C that nobody notices.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
 
+/// The bytes of a block. Their memory serves again when nothing refers to them.
+struct BlockBytes {
+    bytes: Vec<u8>,
+    spare: Arc<SpareBuffers>,
+}
+
+impl AsRef<[u8]> for BlockBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for BlockBytes {
+    fn drop(&mut self) {
+        self.spare.give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
 /// A block's bytes and their place.
 struct Piece {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     offset: u64,
     number: Option<u64>,
     file: usize,
+}
+
+impl Piece {
+    /// The memory that it takes while it waits.
+    fn memory_bytes(&self) -> usize {
+        self.bytes.len() + PIECE_OVERHEAD_BYTES
+    }
 }
 
 /// Buffers whose blocks are no longer used.
@@ -53,12 +84,12 @@ struct Piece {
 struct SpareBuffers(Mutex<Vec<Vec<u8>>>);
 
 impl SpareBuffers {
-    fn copy(&self, bytes: &[u8]) -> Vec<u8> {
+    fn copy(self: &Arc<Self>, bytes: &[u8]) -> Bytes {
         let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut buffer = spare.unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(bytes);
-        buffer
+        Bytes::from_owner(BlockBytes { bytes: buffer, spare: Arc::clone(self) })
     }
 
     /// Never waits: in a forked process the lock may be held by a thread that does not exist.
@@ -111,7 +142,7 @@ impl Queue {
         if state.is_closed {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        state.ready_bytes += piece.bytes.len();
+        state.ready_bytes += piece.memory_bytes();
         state.ready.push_back(piece);
         drop(state);
         self.changed.notify_all();
@@ -136,7 +167,7 @@ impl Queue {
             return state.end.as_mut().map_or(Next::NotYet, |end| Next::End(end.take()));
         };
         let was_full = state.ready_bytes >= READY_MAX_BYTES;
-        state.ready_bytes -= piece.bytes.len();
+        state.ready_bytes -= piece.memory_bytes();
         drop(state);
         if was_full {
             self.changed.notify_all();
@@ -161,13 +192,6 @@ impl Queue {
 pub(crate) struct Block {
     piece: Piece,
     paths: Py<PyTuple>,
-    spare: Arc<SpareBuffers>,
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        self.spare.give_back(std::mem::take(&mut self.piece.bytes));
-    }
 }
 
 #[pymethods]
@@ -225,8 +249,9 @@ impl Block {
 /// An iterator over blocks of files, which are read ahead.
 #[pyclass(frozen, module = "sakiyomi")]
 pub(crate) struct BlockedReads {
-    reading: OfProcess<Reading>,
+    reading: Arc<OfProcess<Reading>>,
     paths: Py<PyTuple>,
+    division: Option<Division>,
 }
 
 /// A read in progress, which ends when this is dropped.
@@ -279,7 +304,8 @@ impl BlockedReads {
             number,
             file: block.file(),
         };
-        let mapped = match records.map(Division::of).transpose()? {
+        let division = records.map(division).transpose()?;
+        let mapped = match division {
             None => read.map_blocks(move |block| piece(block, Some(block.number()))),
             Some(Division::Ended(end)) => read.records(end).map_blocks(move |block| piece(block, None)),
             Some(Division::Long(bytes)) => {
@@ -287,11 +313,11 @@ impl BlockedReads {
             }
         };
         let pumped = Arc::clone(&queue);
-        let reading = OfProcess::new(Reading { queue, cancel });
+        let reading = Arc::new(OfProcess::new(Reading { queue, cancel }));
         let pump = move || pump(mapped, &pumped);
         py.detach(|| thread::Builder::new().name("sakiyomi-blocks".into()).spawn(pump))
             .map_err(|error| exception(&error))?;
-        Ok(BlockedReads { reading, paths: paths.unbind() })
+        Ok(BlockedReads { reading, paths: paths.unbind(), division })
     }
 
     fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -304,8 +330,7 @@ impl BlockedReads {
         loop {
             match next {
                 Next::Piece(piece) => {
-                    let (paths, spare) = (self.paths.clone_ref(py), Arc::clone(&queue.spare));
-                    return Ok(Some(Block { piece, paths, spare }));
+                    return Ok(Some(Block { piece, paths: self.paths.clone_ref(py) }));
                 }
                 Next::End(None) => return Ok(None),
                 Next::End(Some(error)) => return Err(of_read(&error)),
@@ -316,6 +341,23 @@ impl BlockedReads {
                 }
             }
         }
+    }
+
+    /// Returns the records that are left as a stream of the Arrow PyCapsule interface, with a column ``record``.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'_, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.reading.get("this iterator")?;
+        let Some(division) = self.division else {
+            return Err(PyValueError::new_err(
+                "blocks without records are not a table; give blocked_reads records=b\"\\n\", or the length of a record",
+            ));
+        };
+        let column = RecordColumn::new(division, requested_schema.as_ref())?;
+        arrow::stream(py, Box::new(RecordStream { reading: Arc::clone(&self.reading), column }))
     }
 
     /// Ends the reading. Blocks that were taken stay valid.
@@ -337,32 +379,59 @@ impl BlockedReads {
     }
 }
 
+/// The records of blocks as batches of Arrow's. Any thread may read them, with or without the interpreter.
+struct RecordStream {
+    reading: Arc<OfProcess<Reading>>,
+    column: RecordColumn,
+}
+
+impl Iterator for RecordStream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let external = |error| ArrowError::ExternalError(Box::new(error));
+        let reading = match self.reading.get("this iterator") {
+            Ok(reading) => reading,
+            Err(error) => return Some(Err(external(io::Error::other(error.to_string())))),
+        };
+        loop {
+            match reading.queue.take(SIGNAL_PERIOD) {
+                Next::Piece(piece) => return Some(self.column.batch(piece.bytes)),
+                Next::End(None) => return None,
+                Next::End(Some(error)) => return Some(Err(external(io::Error::other(sentence(&error))))),
+                Next::Closed => {
+                    return Some(Err(external(io::Error::other(
+                        "the blocks were closed while they were read",
+                    ))));
+                }
+                Next::NotYet => {}
+            }
+        }
+    }
+}
+
+impl RecordBatchReader for RecordStream {
+    fn schema(&self) -> SchemaRef {
+        self.column.schema()
+    }
+}
+
 /// Reads until the end, an error, or until the iterator is closed.
 fn pump(mapped: Mapped<'_, Piece>, queue: &Queue) {
     let end = mapped.in_order(|piece| queue.give(piece));
     queue.end(end.err());
 }
 
-/// How records end.
-enum Division {
-    /// By a byte.
-    Ended(u8),
-    /// After this many bytes.
-    Long(usize),
-}
-
-impl Division {
-    fn of(records: Bound<'_, PyAny>) -> PyResult<Division> {
-        let Ok(length) = records.extract::<usize>() else {
-            return one_byte(&records, "records").map(Division::Ended);
-        };
-        if length == 0 {
-            return Err(PyValueError::new_err(
-                "records is 0; give the length of a record, or the byte that ends it",
-            ));
-        }
-        Ok(Division::Long(length))
+fn division(records: Bound<'_, PyAny>) -> PyResult<Division> {
+    let Ok(length) = records.extract::<usize>() else {
+        return one_byte(&records, "records").map(Division::Ended);
+    };
+    if length == 0 {
+        return Err(PyValueError::new_err(
+            "records is 0; give the length of a record, or the byte that ends it",
+        ));
     }
+    Ok(Division::Long(length))
 }
 
 fn one_byte(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u8> {

@@ -1,12 +1,18 @@
 //! Memory that Python and Rust share without a copy. All unsafe code of this crate is here.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::{ptr, slice};
 
+use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{ArrowError, Schema};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 use pyo3::{PyClass, PyErr, ffi};
+
+use crate::error::Error;
 
 /// The argument of `PyBuffer_FillInfo` for memory that must not be written.
 const READ_ONLY: c_int = 1;
@@ -63,4 +69,27 @@ pub(crate) fn fill<T: Send>(
     let filled = py.detach(|| fill(bytes));
     drop(view);
     Ok(filled)
+}
+
+/// Takes the stream of Arrow's out of a capsule, which is empty afterwards. The error is Arrow's, or an exception if this is
+/// not such a capsule.
+pub(crate) fn stream_reader(
+    capsule: &Bound<'_, PyCapsule>,
+    name: &CStr,
+) -> Result<ArrowArrayStreamReader, Result<ArrowError, PyErr>> {
+    let stream = capsule.pointer_checked(Some(name)).map_err(Err)?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: a capsule of this name has a valid stream, by the Arrow PyCapsule interface, which nobody else uses while the
+    // interpreter is held.
+    if unsafe { stream.as_ref() }.release.is_none() {
+        return Err(Err(Error::new_err("this stream of Arrow's has been consumed already; export it again")));
+    }
+    // SAFETY: as above. It is moved out, and the capsule's is marked as released.
+    unsafe { ArrowArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(Ok)
+}
+
+/// Reads the schema in a capsule.
+pub(crate) fn schema(capsule: &Bound<'_, PyCapsule>, name: &CStr) -> PyResult<Schema> {
+    let schema = capsule.pointer_checked(Some(name))?.cast::<FFI_ArrowSchema>();
+    // SAFETY: a capsule of this name has a valid schema, by the Arrow PyCapsule interface, as long as the capsule lives.
+    Schema::try_from(unsafe { schema.as_ref() }).map_err(|error| Error::new_err(error.to_string()))
 }

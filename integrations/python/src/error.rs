@@ -16,17 +16,20 @@ const EISDIR: i32 = 21;
 
 /// Makes an exception of an error and its causes.
 pub(crate) fn exception(error: &(dyn StdError + 'static)) -> PyErr {
-    let (mut sentence, mut number) = (error.to_string(), number_of(error));
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        sentence = format!("{sentence}: {error}");
-        number = number.or(number_of(error));
-        cause = error.source();
+    match causes(error).find_map(number_of) {
+        Some(number) => PyOSError::new_err((number, sentence(error))),
+        None => Error::new_err(sentence(error)),
     }
-    match number {
-        Some(number) => PyOSError::new_err((number, sentence)),
-        None => Error::new_err(sentence),
-    }
+}
+
+/// Returns an error and its causes as a sentence.
+pub(crate) fn sentence(error: &(dyn StdError + 'static)) -> String {
+    causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// Returns an error and its causes.
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
 }
 
 fn number_of(error: &(dyn StdError + 'static)) -> Option<i32> {

@@ -7,7 +7,11 @@
 //! | `blocks.rs` | `blocked_reads`: a thread that reads ahead, and the iterator over its blocks |
 //! | `reader.rs` | the reader under `open_ahead` |
 //! | `ranges.rs` | `prefetch`, and the mapped file under `load_safetensors` |
-//! | `simulation.rs` | `simulate`, `drives`, and the pages of reports |
+//! | `arrow.rs` | tables by the Arrow PyCapsule interface: of results, of traces in memory, of records of blocks |
+//! | `options.rs` | arguments of simulations |
+//! | `simulation.rs` | `simulate`, `sweep`, `compare`, `validate`, `fit`, `scenario`, `drives`, and the pages of reports |
+//! | `parallel.rs` | items on all cores, while signals are checked |
+//! | `waits.rs` | `io_report`: the waits of this process by file |
 //! | `process.rs` | objects whose threads a forked process does not have |
 //!
 //! # Rules
@@ -16,18 +20,24 @@
 //! that waits for a lock has released it. A wait of unknown length is made of short ones, between which signals are
 //! checked, so that Ctrl-C ends it. No thread of Rust's touches an object of Python's.
 
+mod arrow;
 mod blocks;
 mod buffer;
 mod error;
+mod options;
+mod parallel;
 mod process;
 mod ranges;
 mod reader;
 mod simulation;
+mod waits;
 
 use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use crate::arrow::{MemoryTrace, Table, generate_pc};
     #[pymodule_export]
     use crate::blocks::{Block, BlockedReads};
     #[pymodule_export]
@@ -37,5 +47,10 @@ mod _native {
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
-    use crate::simulation::{drives, page, simulate};
+    use crate::simulation::{
+        compare, drives, fit, page, scenario, simulate, sweep_all, sweep_one, sweep_plan, sweep_result,
+        validate,
+    };
+    #[pymodule_export]
+    use crate::waits::IoWatch;
 }

@@ -1,20 +1,15 @@
 //! `compare`: two simulations side by side.
 
-mod check;
-
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::Result;
 use clap::Args;
-use sakiyomi_report::{Comparison, Document, Present, Reported, SimResult, text};
-use sakiyomi_simulation::read_text;
-
-use serde::Deserialize;
+use sakiyomi_report::{Comparison, Reported as _, text};
+use sakiyomi_simulation::{COMPARE_SCHEMA, Check, failed_checks, load_result};
 
 use crate::console::{Common, Envelope, print_error};
 use crate::output::Overwrite;
-use check::Check;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sim pc.csv --drive deskstar-7k250 --set cache.read_ahead.max=64KiB --out short
@@ -42,10 +37,10 @@ pub(crate) struct Compare {
 
 impl Compare {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
-        let (a, b) = (load(&self.a)?, load(&self.b)?);
-        let failures = self.failures(&a.result, &b.result)?;
+        let (a, b) = (load_result(&self.a)?, load_result(&self.b)?);
+        let failures = failed_checks(&self.fail_if, &a.result, &b.result)?;
         let comparison = Comparison { a: &a, b: &b };
-        let document = Envelope { schema: "sakiyomi.compare/1", result: comparison };
+        let document = Envelope { schema: COMPARE_SCHEMA, result: comparison };
         if let Some(out) = self.overwrite.out(self.out.as_deref(), &[])? {
             out.write_result(&document, &comparison)?;
             common.note(&out.report());
@@ -54,33 +49,4 @@ impl Compare {
         failures.iter().for_each(|failure| print_error(failure));
         Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
-
-    /// Returns the failed checks as sentences.
-    fn failures(&self, a: &SimResult, b: &SimResult) -> Result<Vec<String>> {
-        let (a, b) = (serde_json::to_value(a)?, serde_json::to_value(b)?);
-        let checked = self.fail_if.iter().map(|check| check.failure(&a, &b));
-        checked.filter_map(Result::transpose).collect()
-    }
-}
-
-fn load(path: &Path) -> Result<Document<SimResult>> {
-    let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
-    let dir = path.display();
-    ensure!(
-        !path.is_dir() || file.exists(),
-        "there is no result.json in {dir}; `sakiyomi sim … --out {dir}` makes one"
-    );
-    let text = read_text(&file, "the result", "`sakiyomi sim … --out DIR` makes one")?;
-    let not_a_result = format!("{} is not a result of `sakiyomi sim`", file.display());
-    let value: serde_json::Value = serde_json::from_str(&text)
-        .map_err(|error| anyhow!("{not_a_result}: it is not JSON from line {} on", error.line().max(1)))?;
-    let schema = value["schema"].as_str().unwrap_or("no schema");
-    ensure!(schema == SimResult::SCHEMA, "{not_a_result}: it has {schema}, expected {}", SimResult::SCHEMA);
-    // Serde's message names only the first mismatching key; the cause is an edited file or another version.
-    Document::deserialize(&value).map_err(|_| {
-        anyhow!(
-            "{}: it has the schema {schema}, but not all of its figures; make it again with `sakiyomi sim … --out DIR`",
-            file.display()
-        )
-    })
 }

@@ -35,6 +35,78 @@ pub enum FileCall {
     List(u32),
 }
 
+/// A reason why a thread waits for storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IoKind {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// It makes written data durable, or closes a file.
+    Sync,
+    /// It opens a file, or asks for its attributes.
+    Open,
+    /// It lists a directory.
+    List,
+    /// It runs, and has touched a page of a mapping that is not in memory.
+    PageFault,
+    /// Another system call.
+    Other,
+}
+
+impl IoKind {
+    /// Returns its name in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            IoKind::Read => "read",
+            IoKind::Write => "write",
+            IoKind::Sync => "sync",
+            IoKind::Open => "open",
+            IoKind::List => "list",
+            IoKind::PageFault => "page-fault",
+            IoKind::Other => "other",
+        }
+    }
+}
+
+/// The use of a file for which a thread sleeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IoCall {
+    /// The kind of use.
+    pub kind: IoKind,
+    /// The path of the file; `None` if it is not visible, as that of a page fault.
+    pub path: Option<PathBuf>,
+}
+
+/// Returns the kind of a call whose first argument is a descriptor.
+fn kind_of(call: i64) -> Option<IoKind> {
+    Some(match call {
+        libc::SYS_read
+        | libc::SYS_pread64
+        | libc::SYS_readv
+        | libc::SYS_preadv
+        | libc::SYS_preadv2
+        | libc::SYS_readahead
+        | libc::SYS_fadvise64 => IoKind::Read,
+        libc::SYS_write
+        | libc::SYS_pwrite64
+        | libc::SYS_writev
+        | libc::SYS_pwritev
+        | libc::SYS_pwritev2
+        | libc::SYS_fallocate
+        | libc::SYS_ftruncate => IoKind::Write,
+        libc::SYS_fsync
+        | libc::SYS_fdatasync
+        | libc::SYS_sync_file_range
+        | libc::SYS_syncfs
+        | libc::SYS_close => IoKind::Sync,
+        libc::SYS_getdents64 => IoKind::List,
+        libc::SYS_fstat => IoKind::Open,
+        _ => return None,
+    })
+}
+
 /// The meaning of the arguments of a call.
 enum Shape {
     List,
@@ -107,6 +179,37 @@ impl Process {
                 FileCall::Path { directory, path }
             }
         })
+    }
+
+    /// Returns the use of a file for which one of its threads sleeps; `None` if the thread runs, or if that is not visible.
+    ///
+    /// It is only meaningful for a thread that waits for I/O: other sleeps are calls, too.
+    #[must_use]
+    pub fn io_call(&self, thread: u32) -> Option<IoCall> {
+        let file = self.at(&format!("task/{thread}/syscall")).ok()?;
+        let mut buffer = [0; 256];
+        let text = reread(file.as_fd(), &mut buffer).ok()?;
+        if text.starts_with("-1 ") {
+            return Some(IoCall { kind: IoKind::PageFault, path: None });
+        }
+        let (call, arguments) = parse(text)?;
+        if let Some(kind) = kind_of(call) {
+            let descriptor = u32::try_from(arguments[0]).ok()?;
+            return Some(IoCall { kind, path: self.name_of(descriptor).ok() });
+        }
+        let Some(Shape::Path { directory, path, .. }) = Shape::of(call) else {
+            return Some(IoCall { kind: IoKind::Other, path: None });
+        };
+        let path = self.path_at(arguments[path]).ok().and_then(|path| {
+            // A descriptor is an `int`: the upper half of the argument may be anything.
+            let relative_to = directory.map_or(WORKING_DIRECTORY, |index| arguments[index] as i32);
+            if path.is_absolute() {
+                Some(path)
+            } else {
+                Some(self.directory_of(relative_to).ok()?.join(path))
+            }
+        });
+        Some(IoCall { kind: IoKind::Open, path })
     }
 
     /// Returns the path of a directory argument.
@@ -187,6 +290,25 @@ mod tests {
         assert!(process.path_at(8).is_err());
         let long = CString::new(vec![b'x'; 3 * PATH_MAX_BYTES]).unwrap();
         assert!(process.path_at(long.as_ptr() as u64).is_err());
+    }
+
+    #[test]
+    fn the_use_of_a_file_in_which_a_thread_sleeps_is_seen() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&reader);
+        let reads = std::thread::spawn(move || std::io::Read::read(&mut &reader, &mut [0; 8]).unwrap());
+        let process = Process::open(std::process::id()).unwrap();
+        let expected = process.name_of(number.unsigned_abs()).unwrap();
+        let sees = || {
+            let calls = process.threads().unwrap().into_iter().filter_map(|thread| process.io_call(thread));
+            calls.into_iter().any(|call| call == IoCall { kind: IoKind::Read, path: Some(expected.clone()) })
+        };
+        if std::fs::read("/proc/self/syscall").is_err() {
+            return sakiyomi_testing::skipped("the_use_of_a_file", format_args!("the kernel hides calls"));
+        }
+        sakiyomi_testing::wait_until("the read is seen", sees);
+        std::io::Write::write_all(&mut &writer, b"x").unwrap();
+        assert_eq!(reads.join().unwrap(), 1);
     }
 
     #[test]

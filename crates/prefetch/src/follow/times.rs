@@ -8,13 +8,13 @@ use sakiyomi_os::process::{Sleeps, Thread, Times};
 
 /// Totals of a program since it is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CpuIoTimes {
+pub(crate) struct CpuIoTimes {
     /// Time on a CPU.
-    pub(super) cpu_time: Nanos,
+    pub(crate) cpu_time: Nanos,
     /// Time waiting for I/O.
-    pub(super) io_wait: Nanos,
+    pub(crate) io_wait: Nanos,
     /// Time waiting for a core.
-    pub(super) queued: Nanos,
+    pub(crate) queued: Nanos,
     /// Number of times that it was scheduled on a core.
     pub(super) turns: u64,
     /// Bytes that it has read itself.
@@ -23,7 +23,7 @@ pub(super) struct CpuIoTimes {
 
 /// A thread whose times are sampled.
 #[derive(Debug)]
-pub(super) struct Timed {
+pub(crate) struct Timed {
     thread: Thread,
     /// The times when sleep was last counted.
     last: Times,
@@ -42,7 +42,7 @@ pub(super) struct Timed {
 
 impl CpuIoTimes {
     /// Adds the times of a thread.
-    pub(super) fn add(&mut self, timed: &Timed) {
+    pub(crate) fn add(&mut self, timed: &Timed) {
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         self.cpu_time += nanos(timed.cpu_time);
         self.queued += nanos(timed.queued);
@@ -64,7 +64,7 @@ const SLEEP_MAX_AGE: Nanos = Nanos(100_000_000);
 const SLEEP_MAX_AGE_SAMPLES: u32 = 20;
 
 impl Timed {
-    pub(super) fn new(thread: Thread) -> Timed {
+    pub(crate) fn new(thread: Thread) -> Timed {
         Timed {
             thread,
             last: Times::default(),
@@ -83,7 +83,7 @@ impl Timed {
     ///
     /// Time that is neither CPU time nor queueing for a core need not be sleep: a hypervisor and interrupts take time,
     /// too. A running thread that has not been scheduled again has not slept, whatever the difference.
-    pub(super) fn sample(&mut self, now: Nanos) -> io::Result<()> {
+    pub(crate) fn sample(&mut self, now: Nanos) -> io::Result<()> {
         // The CPU time of an ended thread stays available until it is reaped.
         let times = self.thread.times()?;
         (self.cpu_time, self.queued, self.turns) = (times.ran, times.queued, times.turns);
@@ -106,8 +106,13 @@ impl Timed {
         Ok(())
     }
 
+    /// Returns the time for which it has waited for I/O.
+    pub(crate) fn io_wait(&self) -> Nanos {
+        Nanos(self.most_waited.unsigned_abs())
+    }
+
     /// Returns whether it slept, waiting for I/O, when last sampled.
-    pub(super) fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.slept && self.sleeps == Some(Sleeps::ForIo)
     }
 }

@@ -64,6 +64,11 @@ impl Field {
         }
     }
 
+    /// Returns whether its values are text.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Field::Op | Field::Label)
+    }
+
     /// Returns whether the column is required.
     pub(crate) fn is_required(self) -> bool {
         matches!(self, Field::Op | Field::Offset | Field::Length)

@@ -5,7 +5,11 @@
 ``open_ahead``         a binary file that is read ahead, for pandas, pickle, tarfile ...
 ``prefetch``           ranges of a file in an order that the program knows
 ``load_safetensors``   tensors as NumPy arrays, at the speed of the device
-``simulate``           a block trace on a simulated hard disk; ``sweep``, ``drives``
+``simulate``           a block trace on a simulated hard disk; ``sweep``, ``compare``, ``drives``,
+                       ``generate_pc``
+``validate``           a simulated drive beside a measured one; ``drive.fit`` identifies one
+``scenario``           an experiment of programs, caches and drives in virtual time
+``io_report``          what this process waited for, by file
 ``run``                a command whose files are read ahead, and the report of it
 =====================  ==============================================================
 
@@ -16,29 +20,55 @@
 Errors are ``OSError`` where a system call has failed, and ``sakiyomi.Error`` otherwise.
 """
 
-from sakiyomi._native import Block, BlockedReads, Error, Prefetch
+from sakiyomi import drive
+from sakiyomi._native import Block, BlockedReads, Error, MemoryTrace, Prefetch, Table
 from sakiyomi._reading import AheadFile, blocked_reads, open_ahead, prefetch
-from sakiyomi._result import Record, Result, RunResult, SimResult
+from sakiyomi._result import (
+    CompareResult,
+    FitResult,
+    Record,
+    Result,
+    RunResult,
+    ScenarioResult,
+    SimResult,
+    SweepResult,
+    ValidateResult,
+)
 from sakiyomi._run import run
 from sakiyomi._safetensors import load_safetensors
-from sakiyomi._simulation import drives, simulate, sweep
+from sakiyomi._simulation import compare, drives, generate_pc, scenario, simulate, sweep, validate
+from sakiyomi._watch import IoReport, io_report
 
 __all__ = [
     "AheadFile",
     "Block",
     "BlockedReads",
+    "CompareResult",
     "Error",
+    "FitResult",
+    "IoReport",
+    "MemoryTrace",
     "Prefetch",
     "Record",
     "Result",
     "RunResult",
+    "ScenarioResult",
     "SimResult",
+    "SweepResult",
+    "Table",
+    "ValidateResult",
     "blocked_reads",
+    "compare",
+    "drive",
     "drives",
+    "generate_pc",
+    "io_report",
     "load_safetensors",
     "open_ahead",
     "prefetch",
     "run",
+    "scenario",
     "simulate",
     "sweep",
+    "validate",
 ]

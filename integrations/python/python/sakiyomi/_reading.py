@@ -55,6 +55,11 @@ class AheadFile(io.RawIOBase):
     when a read has had to wait.
     """
 
+    # A buffer over a file that is not CPython's own asks for `closed` at each line, for which the property of RawIOBase takes
+    # as long as all else of a short line. A slot is found at once.
+    __slots__ = ("closed",)
+    closed: bool
+
     def __init__(
         self,
         path: PathLike,
@@ -63,6 +68,7 @@ class AheadFile(io.RawIOBase):
         step: int | None = None,
         memory: int | None = None,
     ) -> None:
+        self.closed = False
         self.name = path
         self._reader = Reader(os.fsdecode(path), limit, step, memory)
 
@@ -107,6 +113,7 @@ class AheadFile(io.RawIOBase):
             try:
                 super().close()
             finally:
+                self.closed = True
                 # Without one, its making has failed.
                 if (reader := getattr(self, "_reader", None)) is not None:
                     reader.close()

@@ -13,10 +13,11 @@ use sakiyomi_io::engine::{self, Engine, Op, Payload};
 use sakiyomi_io::{Access, BufferPool, EngineKind, EngineSpec, IoFile, Memory};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_report::number::{duration, plural};
+use sakiyomi_simulation::{FitParameter, FitPolicy, step_name};
 use sakiyomi_validate::Pace;
 use serde::Serialize;
 
-use super::fit::{Parameter, Policy, name, parameter_table, policy_table};
+use super::fit::{parameter_table, policy_table};
 use crate::console::{Common, print_result, print_text};
 use crate::drive_file::drive_spec;
 use crate::output::OutFile;
@@ -113,8 +114,8 @@ struct Findings {
     drive: String,
     requests: usize,
     accepted: &'static str,
-    policies: Vec<Policy>,
-    parameters: Vec<Parameter>,
+    policies: Vec<FitPolicy>,
+    parameters: Vec<FitParameter>,
 }
 
 impl Measure {
@@ -198,9 +199,9 @@ impl Measure {
         let findings = Findings {
             drive: start.name.clone(),
             requests: surveyed.course.len(),
-            accepted: name(found.accepted),
-            policies: found.policies.iter().map(Policy::from).collect(),
-            parameters: found.parameters.iter().map(Parameter::from).collect(),
+            accepted: step_name(found.accepted),
+            policies: found.policies.iter().map(FitPolicy::from).collect(),
+            parameters: found.parameters.iter().map(FitParameter::from).collect(),
         };
         Ok((found.spec, findings))
     }

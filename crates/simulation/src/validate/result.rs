@@ -14,15 +14,15 @@ const BINS_PER_SIDE: i64 = 60;
 const BINNED_ERRORS_RATIO: f64 = 0.98;
 
 /// Both replays of a measured trace.
-pub(crate) struct BothReplays<'a> {
-    pub(crate) measured: &'a [Measured],
-    pub(crate) free: Vec<Simulated>,
-    pub(crate) anchored: Anchored,
+pub(super) struct BothReplays<'a> {
+    pub(super) measured: &'a [Measured],
+    pub(super) free: Vec<Simulated>,
+    pub(super) anchored: Anchored,
 }
 
 /// Returns the figures of the result document's `result`; names, settings and bounds are left to the caller. Only
 /// requests within `part` are judged.
-pub(crate) fn judged(replayed: &BothReplays<'_>, part: Range<usize>) -> ValidateResult {
+pub(super) fn judged(replayed: &BothReplays<'_>, part: Range<usize>) -> ValidateResult {
     let BothReplays { measured, free, anchored: Anchored { simulated: anchored, coherence } } = replayed;
     let real: Distribution = measured[part.clone()].iter().map(|request| request.response).collect();
     let [own, stayed] = [free, anchored]

@@ -4,7 +4,7 @@ use sakiyomi_report::result::{AllowancePoint, RegulatedProgram, RegulationPoint}
 use sakiyomi_scenario::{AllowanceSource, Rate, RateAccuracy, Regulation, Scenario};
 
 /// The medians of `runs`; none where nothing is regulated. `values` are those of the keys that were varied.
-pub(crate) fn point(
+pub(super) fn point(
     scenario: &Scenario,
     varied: &[(String, Vec<String>)],
     values: &[String],

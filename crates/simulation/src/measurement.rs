@@ -1,13 +1,12 @@
-//! A trace with the times of a real drive, with which `validate` compares a simulation.
+//! A trace with the times of a real drive, with which simulations are compared and from which drives are identified.
 
-use anyhow::{Result, bail, ensure};
 use sakiyomi_drive::Drive;
 use sakiyomi_model::{Device, Nanos, Op};
-use sakiyomi_trace::{DeviceMap, Fit, Format, HitLabel, Record, Trace};
+use sakiyomi_trace::{DeviceMap, Fit, Format, HitLabel, ReadOptions, Record};
 use sakiyomi_validate::{Anchored, Label, Measured, Pace, anchored, delays_before, follow_on, in_order};
 
-use crate::args::MeasurementArgs;
-use crate::progress::Progress;
+use crate::workload::{TraceSource, describe_reading};
+use crate::{Error, Step};
 
 /// Maximum requests: all are held in memory, because their distributions are compared exactly.
 const REQUESTS_MAX: usize = 5_000_000;
@@ -17,6 +16,17 @@ const TIME_MAX: Nanos = Nanos(i64::MAX as u64);
 const COHERENCE_GAIN_MIN: f64 = 0.05;
 /// Records between two updates of the progress.
 const PROGRESS_PERIOD_RECORDS: usize = 1 << 14;
+
+/// A trace with measured times, and how it is read.
+#[derive(Clone, Debug)]
+pub struct MeasuredTrace {
+    /// The trace.
+    pub trace: TraceSource,
+    /// How it is read.
+    pub reading: ReadOptions,
+    /// Whether addresses beyond the end of the drive are wrapped around to its start.
+    pub wrap: bool,
+}
 
 /// The requests of a trace with their measured times, and how they are replayed.
 pub(crate) struct Measurement {
@@ -31,37 +41,43 @@ pub(crate) struct Measurement {
 impl Measurement {
     /// Reads the trace for a replay on `drive`.
     pub(crate) fn read(
-        args: &MeasurementArgs,
+        measured_trace: &MeasuredTrace,
         drive: &Drive,
-        progress: &mut Progress,
-    ) -> Result<Measurement> {
-        let options = args.reading.options()?;
-        ensure!(
-            options.map != DeviceMap::Concat,
-            "--map concat: a measured time is that of one drive; choose one with --device N"
-        );
-        ensure!(
-            options.time_scale == 1.0,
-            "--time-scale {}: measured times cannot be scaled; remove the option",
-            options.time_scale
-        );
-        let mut trace = Trace::open(&args.trace, &options)?;
+        progress: crate::Steps<'_>,
+    ) -> Result<Measurement, Error> {
+        let MeasuredTrace { trace, reading, wrap } = measured_trace;
+        if reading.map == DeviceMap::Concat {
+            return Err(Error::Option(
+                "--map concat: a measured time is that of one drive; choose one with --device N".to_owned(),
+            ));
+        }
+        if reading.time_scale != 1.0 {
+            return Err(Error::Option(format!(
+                "--time-scale {}: measured times cannot be scaled; remove the option",
+                reading.time_scale
+            )));
+        }
+        let mut trace = trace.open(reading)?;
         let name = trace.name().to_owned();
-        let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: args.wrap };
+        let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: *wrap };
         let mut requests = Vec::new();
         let mut host_kept_a_queue = true;
         while let Some(record) = trace.next().transpose()? {
             host_kept_a_queue &= record.started.is_some();
             requests.push(measured(&record, &fit, &name)?);
-            ensure!(
-                requests.len() <= REQUESTS_MAX,
-                "{name}: more than {REQUESTS_MAX} requests, all of which are held in memory; validate a part of the file"
-            );
-            if requests.len().is_multiple_of(PROGRESS_PERIOD_RECORDS) {
-                progress.set(trace.bytes_read(), || format!("{} requests", requests.len()))?;
+            if requests.len() > REQUESTS_MAX {
+                return Err(Error::Input(format!(
+                    "{name}: more than {REQUESTS_MAX} requests, all of which are held in memory; validate a part of the file"
+                )));
+            }
+            let is_due = requests.len().is_multiple_of(PROGRESS_PERIOD_RECORDS);
+            if is_due && !progress(Step::Reading { bytes: trace.bytes_read(), requests: requests.len() }) {
+                return Err(Error::Stopped);
             }
         }
-        ensure!(!requests.is_empty(), "{name}: the trace has no request to compare");
+        if requests.is_empty() {
+            return Err(Error::Input(format!("{name}: the trace has no request to compare")));
+        }
         let pace = if trace.is_closed_loop() {
             follow_on(&mut requests);
             Pace::Closed
@@ -72,17 +88,25 @@ impl Measurement {
             Pace::Open
         };
         let end = requests.iter().map(|request| request.ended().saturating_add(request.think)).max();
-        ensure!(
-            end.is_none_or(|end| end <= TIME_MAX),
-            "{name}: its measured times exceed 292 years; check their unit"
-        );
+        if end.is_some_and(|end| end > TIME_MAX) {
+            return Err(Error::Input(format!(
+                "{name}: its measured times exceed 292 years; check their unit"
+            )));
+        }
         Ok(Measurement { trace: name, requests, pace, delays_before: false })
+    }
+
+    /// Describes how the trace is read and replayed, for a result.
+    pub(crate) fn describe_replay(&self, trace: &MeasuredTrace) -> Vec<String> {
+        let wrapped = trace.wrap.then(|| "wrapped".to_owned());
+        let pace = self.describe().map(str::to_owned);
+        pace.into_iter().chain(describe_reading(&trace.reading)).chain(wrapped).collect()
     }
 
     /// Replays the trace at its measured times. A closed loop's delays are interpreted in both ways, after their
     /// requests as the format specifies and before them; the latter is chosen if it predicts the phase of the spindle
     /// clearly better.
-    pub(crate) fn anchor(&mut self, drive: impl Fn() -> Result<Drive>) -> Result<Anchored> {
+    pub(crate) fn anchor(&mut self, drive: impl Fn() -> Result<Drive, Error>) -> Result<Anchored, Error> {
         let after = anchored(drive()?, &self.requests);
         if self.pace != Pace::Closed {
             return Ok(after);
@@ -99,7 +123,11 @@ impl Measurement {
     }
 
     /// Interprets a closed loop's delays as [`Measurement::anchor`] does, by the first `count` requests alone.
-    pub(crate) fn orient(&mut self, drive: impl Fn() -> Result<Drive>, count: usize) -> Result<()> {
+    pub(crate) fn orient(
+        &mut self,
+        drive: impl Fn() -> Result<Drive, Error>,
+        count: usize,
+    ) -> Result<(), Error> {
         let requests = self.requests[..count].to_vec();
         let mut first = Measurement { trace: String::new(), requests, pace: self.pace, delays_before: false };
         first.anchor(drive)?;
@@ -111,7 +139,7 @@ impl Measurement {
     }
 
     /// Describes the free replay, unless it is simply at the trace's own times.
-    pub(crate) fn describe(&self) -> Option<&'static str> {
+    fn describe(&self) -> Option<&'static str> {
         match self.pace {
             Pace::Closed if self.delays_before => Some("closed loop, delays before their requests"),
             Pace::Closed => Some("closed loop"),
@@ -138,18 +166,22 @@ fn formats_with_times() -> String {
     )
 }
 
-fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured> {
+fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured, Error> {
     let line = record.line;
     let Some(response) = record.response else {
-        bail!("{trace}:{line}: the request has no measured response time; {}", formats_with_times());
+        return Err(Error::Input(format!(
+            "{trace}:{line}: the request has no measured response time; {}",
+            formats_with_times()
+        )));
     };
     // The wait in the host's queue is not part of the drive's work.
     let wait = record.started.map_or(Nanos::ZERO, |started| started.saturating_sub(record.time));
-    ensure!(
-        wait <= response,
-        "{trace}:{line}: the request completed {response} after its arrival, before it was issued to the drive \
-         ({wait} after its arrival); check response_ns and started_ns"
-    );
+    if wait > response {
+        return Err(Error::Input(format!(
+            "{trace}:{line}: the request completed {response} after its arrival, before it was issued to the drive \
+             ({wait} after its arrival); check response_ns and started_ns"
+        )));
+    }
     let label = match record.label {
         Some(HitLabel::Hit) => Some(Label::Hit),
         Some(HitLabel::Miss) => Some(Label::Miss),

@@ -8,12 +8,12 @@ use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, ProcessOutcome, Scenario};
 
 use super::job::{hops, job};
-use sakiyomi_simulation::disk_time;
+use crate::disk_time;
 
 const LIMIT: &str = "prefetch.limit";
 
 /// Returns one combination of values, `plain` being the same without prefetching.
-pub(crate) fn point(
+pub(super) fn point(
     values: &[String],
     varied: &[(String, Vec<String>)],
     scenario: &Scenario,

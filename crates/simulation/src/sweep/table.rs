@@ -1,56 +1,57 @@
 //! The points of a sweep as a table: a row for each combination, the settings first, as numbers in their base units.
 
-use std::io;
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use sakiyomi_drive::spec::{DriveSpec, Setting};
 use sakiyomi_report::SweepResult;
 use sakiyomi_report::result::SweepPoint;
-use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
+use sakiyomi_trace::table::{Column, Kind, Value};
 
-use crate::output::{OutDir, cannot_write};
-
-/// Writes `points.parquet` and `points.csv`. `drives` are those of the points, in their order, with the texts that were set.
-pub(super) fn write(out: &OutDir, result: &SweepResult, drives: &[(Vec<String>, DriveSpec)]) -> Result<()> {
-    let varied: Vec<Varied> = result
-        .varied
-        .iter()
-        .enumerate()
-        .map(|(index, key)| {
-            let texts = drives.iter().map(|(texts, drive)| (texts[index].as_str(), drive));
-            Varied::new(key, texts.map(|(text, drive)| (text, drive.setting(key, text))).collect())
-        })
-        .collect();
-    ["points.parquet", "points.csv"].iter().try_for_each(|name| {
-        let path = out.path().join(name);
-        write_table(&path, &varied, &result.points).with_context(|| cannot_write(&path))
-    })
+/// The points of a sweep as a table.
+#[derive(Debug)]
+pub struct PointsTable<'a> {
+    varied: Vec<Varied>,
+    points: &'a [SweepPoint],
 }
 
-fn write_table(path: &Path, varied: &[Varied], points: &[SweepPoint]) -> io::Result<()> {
-    let mut columns: Vec<Column> = varied.iter().map(|varied| varied.column.clone()).collect();
-    columns.push(Column::new("hit_ratio", Kind::F64));
-    let figures = ["response_mean_ns", "response_p99_ns", "response_max_ns", "seeks"];
-    columns.extend(figures.map(|name| Column::new(name, Kind::I64)));
-    columns.extend([Column::new("idle_ratio", Kind::F64), Column::new("undominated", Kind::Bool)]);
-    columns.push(Column::new("same_drive_as_point", Kind::I64).nullable());
-    let mut table = TableFile::create(path, columns)?;
-    for (index, point) in points.iter().enumerate() {
-        let mut row: Vec<Value<'_>> = varied.iter().map(|varied| varied.value(index)).collect();
-        row.push(Value::F64(point.hit_ratio));
-        let figures = [point.response_mean_ns, point.response_p99_ns, point.response_max_ns, point.seeks];
-        // Signed, so that readers can subtract them; a simulation ends within 292 years.
-        row.extend(figures.map(|figure| Value::I64(i64::try_from(figure).unwrap_or(i64::MAX))));
-        row.extend([Value::F64(point.idle_ratio), Value::Bool(point.undominated)]);
-        let same = point.same_drive_as_point.and_then(|number| i64::try_from(number).ok());
-        row.push(same.map_or(Value::Null, Value::I64));
-        table.row(&row)?;
+impl PointsTable<'_> {
+    /// `drives` are those of the points, in their order, with the texts that were set.
+    pub(super) fn new<'a>(result: &'a SweepResult, drives: &[(Vec<String>, DriveSpec)]) -> PointsTable<'a> {
+        let varied = result.varied.iter().enumerate().map(|(index, key)| {
+            let texts = drives.iter().map(|(texts, drive)| (texts[index].as_str(), drive));
+            Varied::new(key, texts.map(|(text, drive)| (text, drive.setting(key, text))).collect())
+        });
+        PointsTable { varied: varied.collect(), points: &result.points }
     }
-    table.finish()
+
+    /// Returns the columns.
+    #[must_use]
+    pub fn columns(&self) -> Vec<Column> {
+        let mut columns: Vec<Column> = self.varied.iter().map(|varied| varied.column.clone()).collect();
+        columns.push(Column::new("hit_ratio", Kind::F64));
+        let figures = ["response_mean_ns", "response_p99_ns", "response_max_ns", "seeks"];
+        columns.extend(figures.map(|name| Column::new(name, Kind::I64)));
+        columns.extend([Column::new("idle_ratio", Kind::F64), Column::new("undominated", Kind::Bool)]);
+        columns.push(Column::new("same_drive_as_point", Kind::I64).nullable());
+        columns
+    }
+
+    /// Returns the rows, each with a value per column.
+    pub fn rows(&self) -> impl Iterator<Item = Vec<Value<'_>>> {
+        self.points.iter().enumerate().map(|(index, point)| {
+            let mut row: Vec<Value<'_>> = self.varied.iter().map(|varied| varied.value(index)).collect();
+            row.push(Value::F64(point.hit_ratio));
+            let figures = [point.response_mean_ns, point.response_p99_ns, point.response_max_ns, point.seeks];
+            // Signed, so that readers can subtract them; a simulation ends within 292 years.
+            row.extend(figures.map(|figure| Value::I64(i64::try_from(figure).unwrap_or(i64::MAX))));
+            row.extend([Value::F64(point.idle_ratio), Value::Bool(point.undominated)]);
+            let same = point.same_drive_as_point.and_then(|number| i64::try_from(number).ok());
+            row.push(same.map_or(Value::Null, Value::I64));
+            row
+        })
+    }
 }
 
 /// A varied key as a column: of numbers if all its values are numbers of one unit, otherwise of the texts as given.
+#[derive(Debug)]
 struct Varied {
     column: Column,
     kind: Kind,

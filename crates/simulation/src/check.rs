@@ -1,13 +1,14 @@
-//! `--fail-if`: a check for use in scripts.
+//! Checks of how figures change from one result to another, for use in scripts.
 
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, bail, ensure};
 use serde_json::Value;
+
+use crate::Error;
 
 /// Fails if a figure changes too much from A to B: `response_ns.p99>+5%`, `hit_ratio<-1%`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Check {
+pub struct Check {
     /// The figure's path in the result.
     key: String,
     /// Whether it fails if the change is more than `percent`, or if it is less.
@@ -19,24 +20,31 @@ pub(crate) struct Check {
 impl FromStr for Check {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Check> {
-        let example = "write it like response_ns.p99>+5% or hit_ratio<-1%";
-        let at = text.find(['>', '<']).with_context(|| format!("there is no `>` or `<`; {example}"))?;
+    fn from_str(text: &str) -> Result<Check, Error> {
+        let wrong = |problem: &str| {
+            let example = "write it like response_ns.p99>+5% or hit_ratio<-1%";
+            Error::Option(if problem.is_empty() {
+                example.to_owned()
+            } else {
+                format!("{problem}; {example}")
+            })
+        };
+        let at = text.find(['>', '<']).ok_or_else(|| wrong("there is no `>` or `<`"))?;
         let (key, limit) = (text[..at].trim(), text[at + 1..].trim());
         let percent =
-            limit.strip_suffix('%').with_context(|| format!("the change `{limit}` has no `%`; {example}"))?;
-        let percent: f64 = percent
-            .trim()
-            .parse()
-            .with_context(|| format!("the change `{limit}` is not a number; {example}"))?;
-        ensure!(percent.is_finite() && !key.is_empty(), example);
+            limit.strip_suffix('%').ok_or_else(|| wrong(&format!("the change `{limit}` has no `%`")))?;
+        let percent: f64 =
+            (percent.trim().parse()).map_err(|_| wrong(&format!("the change `{limit}` is not a number")))?;
+        if !percent.is_finite() || key.is_empty() {
+            return Err(wrong(""));
+        }
         Ok(Check { key: key.to_owned(), more: text[at..].starts_with('>'), percent })
     }
 }
 
 impl Check {
     /// Describes the failure in a sentence; `None` if the check passes. `a` and `b` are results.
-    pub(crate) fn failure(&self, a: &Value, b: &Value) -> Result<Option<String>> {
+    pub(crate) fn failure(&self, a: &Value, b: &Value) -> Result<Option<String>, Error> {
         let (before, after) = (self.figure(a)?, self.figure(b)?);
         let change = match before {
             0.0 if after == 0.0 => 0.0,
@@ -49,15 +57,14 @@ impl Check {
             .then(|| format!("{}: {before} → {after}, {change:+.2} % {sign} {:+} %", self.key, self.percent)))
     }
 
-    fn figure(&self, result: &Value) -> Result<f64> {
+    fn figure(&self, result: &Value) -> Result<f64, Error> {
         let figure = self.key.split('.').try_fold(result, |at, part| at.get(part));
-        match figure.and_then(Value::as_f64) {
-            Some(figure) => Ok(figure),
-            None if figure.is_some() => bail!("--fail-if: {} is not a single figure", self.key),
-            None => {
-                bail!("--fail-if: the results have no figure {}; result.json lists them", self.key)
-            }
-        }
+        figure.and_then(Value::as_f64).ok_or_else(|| {
+            Error::Option(match figure {
+                Some(_) => format!("--fail-if: {} is not a single figure", self.key),
+                None => format!("--fail-if: the results have no figure {}; result.json lists them", self.key),
+            })
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use sakiyomi_report::result::{ScenarioJob, ScenarioJobRun};
 use sakiyomi_scenario::spec::ReadMethod;
 use sakiyomi_scenario::{JobOutcome, JobRun};
 
-pub(crate) fn job(job: &JobOutcome) -> ScenarioJob {
+pub(super) fn job(job: &JobOutcome) -> ScenarioJob {
     ScenarioJob {
         name: job.name.clone(),
         method: method_in_words(job.method).to_owned(),
