@@ -48,7 +48,7 @@ PREADS = (
 JOBS = [
     ("md5sum", "md5sum data", False),
     ("gzip", "gzip -1 -c data | wc -c", False),
-    ("mapping", f"python3 -c {MAPPING!r}".replace("'", '"', 0), False),
+    ("mapping", "python3 MAPPING", False),
     ("tar of small files", "tar cf - small | wc -c", False),
     ("sort", "sort text -o /dev/null", False),
     ("sqlite scan", "python3 SCAN", True),
@@ -125,32 +125,26 @@ def main():
             (scratch / f"{name}.py").write_text(text)
         jobs = []
         for name, command, is_held_out in JOBS:
-            if name == "mapping":
-                command = "python3 MAPPING"
             for script in SCRIPTS:
                 command = command.replace(f"python3 {script}", f"python3 {scratch / script}.py")
             if options.only in (None, name):
                 jobs.append((name, command, is_held_out))
         predicted = {}
-        with Mount(files, place, RECORDED):
-            for name, command, _ in jobs:
-                record = scratch / "job.rec"
+        for name, command, _ in jobs:
+            record = scratch / "job.rec"
+            with Mount(files, place, RECORDED):
                 run(command, place, [SAKIYOMI, "explain", "--save", record, "--"])
-                words = ["--run", "--json", "--drive", RECORDED]
-                for drive in OTHERS:
-                    words += ["--drive", drive]
-                said = subprocess.run([SAKIYOMI, "whatif", record, *words], capture_output=True, text=True)
-                if said.returncode:
-                    print(f"{name}: {said.stderr.strip()}", file=sys.stderr)
-                    continue
-                for prediction in json.loads(said.stdout)["result"]["predictions"]:
-                    predicted[name, prediction["change"]] = prediction
-            measure(jobs, RECORDED, place, predicted, rows, with_run=True)
-        for drive in OTHERS:
-            with Mount(files, place, drive):
-                measure(jobs, drive, place, predicted, rows, with_run=False)
-    for name, ratio in sorted((row["job"], row["error_ratio"]) for row in rows):
-        pass
+            words = ["--run", "--json", "--drive", RECORDED]
+            for drive in OTHERS:
+                words += ["--drive", drive]
+            said = subprocess.run([SAKIYOMI, "whatif", record, *words], capture_output=True, text=True)
+            if said.returncode:
+                print(f"{name}: {said.stderr.strip()}", file=sys.stderr)
+                continue
+            for prediction in json.loads(said.stdout)["result"]["predictions"]:
+                predicted[name, prediction["change"]] = prediction
+        for drive in [RECORDED, *OTHERS]:
+            measure(jobs, drive, files, place, predicted, rows, with_run=drive == RECORDED)
     for held_out in (False, True):
         some = [row for row in rows if row["held_out"] == held_out]
         if some:
@@ -163,13 +157,15 @@ def main():
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def measure(jobs, drive, place, predicted, rows, with_run):
+def measure(jobs, drive, files, place, predicted, rows, with_run):
     for name, command, is_held_out in jobs:
         variants = [(drive, [])] + ([(f"{drive}, prefetching", [SAKIYOMI, "run", "--no-learn", "--"])] if with_run else [])
         times = {change: [] for change, _ in variants}
         for _ in range(RUNS):
             for change, prefix in variants:
-                times[change].append(run(command, place, prefix))
+                # A new mount each time: the cache of the drive is cold as well.
+                with Mount(files, place, drive):
+                    times[change].append(run(command, place, prefix))
         for change, seconds in times.items():
             prediction = predicted.get((name, change))
             if prediction is None:
