@@ -53,7 +53,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "PID", conflicts_with_all = ["command", "recording"])]
     pid: Option<u32>,
     /// With --pid: record for this time
-    #[arg(long = "for", value_name = "DURATION", requires = "pid")]
+    #[arg(long = "for", value_name = "TIME", requires = "pid")]
     duration: Option<Nanos>,
     /// Explain a recording that was saved before
     #[arg(long, value_name = "FILE", conflicts_with = "command")]

@@ -131,7 +131,7 @@ impl Whatif {
                 }
             }
         }
-        // The recorded program on the storage on which it was recorded is no prediction.
+        // Without any change there is nothing to predict.
         changes.retain(|(change, name)| change.metadata.is_some() || !name.is_empty());
         Ok(changes)
     }

@@ -43,8 +43,13 @@ impl Served {
     /// Returns the mount that such a command has created.
     fn started(scratch: &Scratch, mut command: Command) -> Served {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let mut said = BufReader::new(process.stderr.take().unwrap());
+        let mut line = "note: ".to_owned();
+        // Such as that this user may not have a real-time priority.
+        while line.starts_with("note: ") {
+            line.clear();
+            said.read_line(&mut line).unwrap();
+        }
         assert!(line.starts_with("mounted on "), "{line}");
         Served { process, directory: scratch.0.join("disk") }
     }

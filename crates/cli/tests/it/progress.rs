@@ -50,7 +50,7 @@ fn a_bar_is_below_the_lines_of_wc_and_grep_only_where_it_helps() {
     assert!(shown.contains(" remaining"), "{shown:?}");
     assert_eq!(on_the_screen(&shown), ["0"], "{shown:?}");
 
-    // Suppressed; standard error is no terminal; an input without a size.
+    // Suppressed; standard error is not a terminal; an input without a size.
     for line in [
         "sakiyomi wc -w slow/d --quiet",
         "sakiyomi wc -w slow/e 2>err",

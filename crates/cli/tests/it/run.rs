@@ -435,9 +435,10 @@ for n in sorted(os.listdir(d), key=lambda n: {key}):
             // An arbitrary order may look like a known one for a few files.
             assert!(number(&result, "wasted_bytes") <= 20 * 70_000, "{result}");
             assert!(number(&result, "read_bytes") <= 61 * 70_000 + 2_000_000, "{result}");
-            assert!(number(&result, "files") <= 75, "{result}");
+            // Of a busy machine also files of Python's own start are seen.
+            let is_exact = number(&result, "files") <= 75;
             let is_helped = number(&result, "prefetched_bytes") > 20 * 70_000;
-            if is_helped || !ahead { Ok(()) } else { Err(result.to_string()) }
+            if is_exact && (is_helped || !ahead) { Ok(()) } else { Err(result.to_string()) }
         });
     }
 }

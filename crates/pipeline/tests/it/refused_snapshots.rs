@@ -7,8 +7,8 @@ use sakiyomi_pipeline::{Pipeline, Run, Standard};
 use sakiyomi_stream::{Running, Settings, Snapshot};
 use sakiyomi_testing::Scratch;
 
-/// Records of the input.
-const ROWS: u64 = 3_000;
+/// Records of the input: so many that a snapshot on a busy machine is still in the middle of them.
+const ROWS: u64 = 100_000;
 
 /// Copies records from a file to two others; `where_` keeps some.
 fn description(scratch: &Scratch, where_: &str) -> String {
