@@ -11,8 +11,8 @@
 //! | recording of a running program | [`record`] |
 //! | from events to a recording (pure) | [`timeline`] |
 //! | a recording, as it is saved | [`recording`] |
-//! | what the elapsed time depended on (pure) | [`critical_path`] |
-//! | elapsed time divided by what it was spent on (pure) | [`ledger`]; for a reader, [`summary`] |
+//! | what the elapsed time depended on (pure) | [`mod@critical_path`] |
+//! | elapsed time divided by what it was spent on (pure) | [`ledger`]; for a reader, [`mod@summary`] |
 //! | a recording as a workload of a simulated machine (pure) | [`replay`] |
 //! | the elapsed time with other storage, memory or prefetching (pure) | [`predict`]; [`remedies`] |
 
