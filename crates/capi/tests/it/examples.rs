@@ -121,6 +121,8 @@ fn the_examples_are_clean_under_valgrind() {
     ] {
         let Some(program) = Program::new(TEST, &format!("examples/{source}"), Linked::Static) else { return };
         let mut valgrind = Command::new("valgrind");
+        // Its own files, beside the program: /tmp may be full.
+        valgrind.env("TMPDIR", program.path().parent().unwrap());
         // Threads that read ahead are not awaited at the end: only what is lost for certain is an error.
         valgrind.args(["-q", "--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=definite"]);
         valgrind.args(["--errors-for-leak-kinds=definite"]).arg(program.path()).args(words);
