@@ -65,7 +65,7 @@ impl DriveArgs {
             })?;
             anyhow::ensure!(
                 !key.trim().is_empty(),
-                "--set {setting}: there is no key; write it like --set cache.read_ahead.max=1MiB"
+                "--set {setting}: the key is missing; write it like --set cache.read_ahead.max=1MiB"
             );
             Ok((key.trim(), value.trim()))
         });

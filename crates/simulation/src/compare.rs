@@ -14,14 +14,12 @@ pub const COMPARE_SCHEMA: &str = "sakiyomi.compare/1";
 /// Reads the result of a simulation from the directory that `sim --out` made, or from its result.json.
 ///
 /// # Errors
-/// If there is no such file, or it is not a result of a simulation.
+/// If the file does not exist, or is not a result of a simulation.
 pub fn load_result(path: &Path) -> Result<Document<SimResult>, Error> {
     let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
     let dir = path.display();
     if path.is_dir() && !file.exists() {
-        return Err(Error::Input(format!(
-            "there is no result.json in {dir}; `sakiyomi sim … --out {dir}` makes one"
-        )));
+        return Err(Error::Input(format!("no result.json in {dir}; `sakiyomi sim … --out {dir}` makes one")));
     }
     let text = read_text(&file, "the result", "`sakiyomi sim … --out DIR` makes one")?;
     parse_result(&text, &file.display().to_string())

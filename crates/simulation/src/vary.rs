@@ -33,7 +33,7 @@ fn parse_one(text: &str, example: &str) -> Result<(String, Vec<String>), Error> 
         return Err(wrong("a value is missing"));
     }
     match key.trim() {
-        "" => Err(wrong("there is no key")),
+        "" => Err(wrong("the key is missing")),
         key => Ok((key.to_owned(), values)),
     }
 }
@@ -107,7 +107,7 @@ mod tests {
         };
         assert_eq!(said(&["size"]), "--vary size: there is no `=`; write it like --vary size=1,2");
         assert_eq!(said(&["size=1,"]), "--vary size=1,: a value is missing; write it like --vary size=1,2");
-        assert_eq!(said(&["=1"]), "--vary =1: there is no key; write it like --vary size=1,2");
+        assert_eq!(said(&["=1"]), "--vary =1: the key is missing; write it like --vary size=1,2");
         assert_eq!(said(&["a=1", "a=2"]), "--vary a is given twice; name all its values in one");
     }
 

@@ -79,7 +79,7 @@ impl Table {
                 "f64" => Arc::new(Float64Array::from(values.extract::<Vec<Option<f64>>>()?)),
                 "bool" => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
                 "text" => Arc::new(StringArray::from(values.extract::<Vec<Option<String>>>()?)),
-                other => return Err(PyValueError::new_err(format!("there is no kind of column {other}"))),
+                other => return Err(PyValueError::new_err(format!("unknown kind of column {other}"))),
             };
             fields.push(Field::new(name, array.data_type().clone(), array.null_count() > 0));
             arrays.push(array);

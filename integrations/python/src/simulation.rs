@@ -324,7 +324,7 @@ pub(crate) fn page(py: Python<'_>, document: &str, schema: &str) -> PyResult<Str
         ScenarioResult::SCHEMA => rendered::<ScenarioResult>(document),
         WaitsResult::SCHEMA => rendered::<WaitsResult>(document),
         COMPARE_SCHEMA => compared(document),
-        _ => Err(Error::new_err(format!("there is no report of {schema}"))),
+        _ => Err(Error::new_err(format!("no report exists for {schema}"))),
     })
 }
 

@@ -71,7 +71,7 @@ def test_limits_of_a_comparison_are_sentences(two):
         ({"fail_if": ["x>1%"]}, ValueError, "--fail-if: the results have no figure x; result.json lists them"),
         ({"fail_if": ["response_ns>1%"]}, ValueError, "--fail-if: response_ns is not a single figure"),
         ({"a": "missing"}, sakiyomi.Error, "cannot read the result missing: No such file"),
-        ({"a": "."}, sakiyomi.Error, "there is no result.json in .; `sakiyomi sim … --out .` makes one"),
+        ({"a": "."}, sakiyomi.Error, "no result.json in .; `sakiyomi sim … --out .` makes one"),
         ({"a": __file__}, sakiyomi.Error, "is not a result of `sakiyomi sim`: it is not JSON from line 1 on"),
         ({"a": 3}, TypeError, ""),
     ],

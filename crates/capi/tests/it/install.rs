@@ -121,7 +121,7 @@ fn what_the_script_does_not_know_is_refused_in_a_sentence() {
         (&["--prefix"][..], "--prefix needs a value"),
         (
             &["--force"],
-            "there is no option --force; there are --prefix, --libdir, --archive and --shared-only",
+            "unknown option --force; the options are --prefix, --libdir, --archive and --shared-only",
         ),
         (&["--prefix", "here"], "here: give the whole path of the directory, from / on"),
         (&["--archive", "/nowhere/lib.a"], "there is no /nowhere/lib.a"),

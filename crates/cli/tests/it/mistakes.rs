@@ -55,7 +55,7 @@ fn every_refusal_begins_with_our_name_and_repeats_no_message_of_a_library() {
             format!("sweep {} --drive deskstar-7k250 --vary queue.depth=1,2,1", trace()),
             "the value 1 is given twice",
         ),
-        (format!("{sim} --drive deskstar-7k250 --set =5"), "--set =5: there is no key"),
+        (format!("{sim} --drive deskstar-7k250 --set =5"), "--set =5: the key is missing"),
         (format!("{sim} --drive deskstar-7k250 --set name="), "the drive: name: it is empty"),
         ("drive import mine.toml".to_owned(), "the file is TOML already; pass it to --drive"),
         (format!("{sim} --drive latin.toml"), "cannot read the drive latin.toml: it is not UTF-8 text"),
