@@ -42,6 +42,13 @@ fn compiler(source: &str) -> (&'static str, &'static str) {
     if source.ends_with(".cpp") { ("c++", "-std=c++17") } else { ("cc", "-std=c11") }
 }
 
+/// A compiler whose temporary files are in this directory: /tmp may be full.
+pub(crate) fn compiler_in(directory: &Scratch, compiler: &str) -> Command {
+    let mut command = Command::new(compiler);
+    command.env("TMPDIR", directory.root());
+    command
+}
+
 /// Runs a command, which must succeed.
 pub(crate) fn succeeds(command: &mut Command) -> Output {
     let output = command.output().unwrap();
@@ -53,6 +60,8 @@ pub(crate) fn succeeds(command: &mut Command) -> Output {
 pub(crate) fn install(prefix: &Path, options: &[&str]) -> Output {
     let mut install = Command::new(format!("{HERE}/install"));
     install.args(options).arg("--prefix").arg(prefix).arg("--archive").arg(archive());
+    // For the compiler: /tmp may be full.
+    install.env("TMPDIR", prefix);
     install.output().unwrap()
 }
 
@@ -74,7 +83,7 @@ impl Program {
             );
             return None;
         }
-        let mut command = Command::new(compiler);
+        let mut command = compiler_in(&directory, compiler);
         command.args([standard, "-D_POSIX_C_SOURCE=200809L"]);
         command.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]);
         command.args(linked.options()).args(layout()).arg(format!("{HERE}/{source}"));
@@ -126,7 +135,7 @@ impl Program {
 fn is_able(directory: &Scratch, compiler: &str, linked: Linked) -> bool {
     let source = directory.path("probe.c");
     fs::write(&source, "int main(void) { return 0; }\n").unwrap();
-    let mut probe = Command::new(compiler);
+    let mut probe = compiler_in(directory, compiler);
     probe.args(linked.options()).arg(&source).arg("-o").arg(directory.path("probe"));
     probe.output().is_ok_and(|output| output.status.success())
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use sakiyomi_testing::{Scratch, skipped};
 
-use crate::compile::{HERE, archive, install, succeeds};
+use crate::compile::{HERE, archive, compiler_in, install, succeeds};
 use crate::header::{functions, header};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -80,7 +80,7 @@ fn programs_are_compiled_by_what_pkg_config_says_with_either_library() {
     let program = prefix.path("program");
     let libraries = prefix.path("lib");
     for is_static in [false, true] {
-        let mut cc = Command::new("cc");
+        let mut cc = compiler_in(&prefix, "cc");
         cc.arg(format!("{HERE}/examples/words.c")).args(pkg_config(prefix.root(), &["--cflags"]));
         let linked = if is_static {
             // The linker takes the shared library of a name if there are both.
