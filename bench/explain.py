@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 """Predictions of `sakiyomi whatif` against measured times: jobs recorded on one storage, predicted on others, and run there.
 
-    cargo build --release && sudo bench/explain.py [--only NAME] [--json FILE]
+    cargo build --release && sudo bench/explain.py [--only NAME] [--on STORAGE] [--tries] [--json FILE]
 
 Each job is recorded once, cold, on storage that takes 10 ms an access and serves 64 at a time at 200 MB/s, an emulated
-mount. It is predicted for four other mounts and for the same one with `sakiyomi run`, and then run on each three times,
-cold. Of these, half of the jobs were looked at while the model was made; `held out` ones were not. The error is that of
-the median. Needs root and FUSE; python3, gzip, tar, sort and git.
+mount. It is predicted for five other mounts, for the disk with the temporary files, for a control group of 256 MiB on the
+same mount, and for the same mount with `sakiyomi run`. Then it is run on each three times, cold. Some of the jobs were
+looked at while the model was made; `held out` ones were not. The error is that of the median.
+
+With --tries, `explain --try` runs each job on the recorded mount, and the best of the tried remedies is compared with the
+two best of the predicted ones.
+
+Needs root and FUSE; python3, gzip, tar, sort and git; cc and make for a build; pip and a package index for pandas. Without
+one of them its job is left out. SAKIYOMI=FILE measures another executable.
 """
 
 import argparse
@@ -21,15 +27,18 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SAKIYOMI = ROOT / "target" / "release" / "sakiyomi"
+SAKIYOMI = Path(os.environ.get("SAKIYOMI", ROOT / "target" / "release" / "sakiyomi"))
 RECORDED = "fixed:latency=10ms,parallel=64,bandwidth=200MB"
-OTHERS = [
+MOUNTS = [
     "fixed:latency=5ms,parallel=64,bandwidth=200MB",
     "fixed:latency=1ms,parallel=8,bandwidth=500MB",
     "fixed:latency=30ms,parallel=128,bandwidth=100MB",
     "deskstar-7k250",
     "nearline-18tb",
 ]
+DISK = "the disk"
+GROUP = "256 MiB of memory"
+GROUP_BYTES = 256 << 20
 RUNS = 3
 SCAN = "import sqlite3; print(sqlite3.connect('file:db?immutable=1', uri=True).execute('select sum(length(b)) from t').fetchone())"
 LOOK_UPS = (
@@ -44,6 +53,7 @@ PREADS = (
     "import os, random\nrandom.seed(2); f = os.open('data', os.O_RDONLY)\n"
     "for _ in range(200): os.pread(f, 16384, random.randrange(0, 5000) * 4096); sum(range(20000))"
 )
+PANDAS = "import sys; sys.path.insert(0, 'site'); import pandas"
 # Name, command, and whether the model was made without it.
 JOBS = [
     ("md5sum", "md5sum data", False),
@@ -56,8 +66,11 @@ JOBS = [
     ("git grep", "git -C repository -c safe.directory='*' grep -c nothing_like_this", True),
     ("random preads", "python3 PREADS", True),
     ("sakiyomi sort", f"{SAKIYOMI} sort table.csv --by a --memory 64MiB -o /dev/shm/sorted.csv", True),
+    ("two passes", "cat large | wc -c; md5sum large", True),
+    ("C build", "make -s -C source -B OUT=/dev/shm", True),
+    ("import pandas", "python3 -B PANDAS", True),
 ]
-SCRIPTS = {"SCAN": SCAN, "LOOK_UPS": LOOK_UPS, "PREADS": PREADS, "MAPPING": MAPPING}
+SCRIPTS = {"SCAN": SCAN, "LOOK_UPS": LOOK_UPS, "PREADS": PREADS, "MAPPING": MAPPING, "PANDAS": PANDAS}
 
 
 def make_files(directory):
@@ -77,6 +90,30 @@ def make_files(directory):
     subprocess.run(["git", "clone", "-q", "--no-hardlinks", "--depth", "1", f"file://{ROOT}", directory / "repository"], check=True)
     rows = (f"{int.from_bytes(data[i : i + 4])},{i}" for i in range(0, 8 << 20, 8))
     (directory / "table.csv").write_text("a,b\n" + "\n".join(rows) + "\n")
+    with open(directory / "large", "wb") as large:
+        for _ in range(8):
+            large.write(data)
+    make_sources(directory / "source")
+    packages = [sys.executable, "-m", "pip", "install", "-q", "--target", directory / "site", "pandas==2.3.3"]
+    subprocess.run(packages, check=False, stderr=subprocess.DEVNULL)
+
+
+def make_sources(directory):
+    """Makes a program of 40 files in C with 60 headers, and a makefile that compiles and links it."""
+    directory.mkdir()
+    for index in range(60):
+        lines = "".join(f"static inline int h{index}_{line}(int x) {{ return x * {line} + {index}; }}\n" for line in range(120))
+        (directory / f"h{index}.h").write_text(f"#pragma once\n{lines}")
+    for index in range(40):
+        used = [(index * 7 + step * 11) % 60 for step in range(12)]
+        includes = "".join(f'#include "h{header}.h"\n' for header in used)
+        calls = " + ".join(f"h{header}_{index}(x)" for header in used)
+        (directory / f"c{index}.c").write_text(f"{includes}int c{index}(int x) {{ return {calls}; }}\n")
+    declared = "".join(f"int c{index}(int);\n" for index in range(40))
+    (directory / "main.c").write_text(f"{declared}int main(void) {{ return {' + '.join(f'c{index}(1)' for index in range(40))}; }}\n")
+    objects = " ".join(f"$(OUT)/c{index}.o" for index in range(40))
+    (directory / "Makefile").write_text(
+        f"$(OUT)/program: $(OUT)/main.o {objects}\n\tcc -o $@ $^\n$(OUT)/%.o: %.c\n\tcc -O1 -c -o $@ $<\n")
 
 
 class Mount:
@@ -98,86 +135,159 @@ class Mount:
         self.process.wait()
 
 
-def run(command, place, prefix=()):
-    """Runs a job, cold; gives its elapsed time."""
+class Storage:
+    """Somewhere to run jobs: where, how they are predicted, and how they are run."""
+
+    def __init__(self, name, words, drive=None, group=False, prefix=()):
+        self.name, self.words, self.drive, self.is_group, self.prefix = name, words, drive, group, prefix
+
+
+def storages(files):
+    return [
+        Storage(RECORDED, ["--drive", RECORDED], RECORDED),
+        Storage(f"{RECORDED}, prefetching", ["--drive", RECORDED, "--run"], RECORDED, prefix=(SAKIYOMI, "run", "--no-learn", "--")),
+        *(Storage(drive, ["--drive", drive], drive) for drive in MOUNTS),
+        Storage(DISK, ["--on", files]),
+        Storage(GROUP, ["--memory", "256MiB"], RECORDED, group=True),
+    ]
+
+
+class Group:
+    """A control group of memory that this process and its children are in; both versions of the hierarchy."""
+
+    def __init__(self):
+        first = Path("/sys/fs/cgroup/memory")
+        is_first = (first / "memory.limit_in_bytes").exists()
+        root = first if is_first else Path("/sys/fs/cgroup")
+        self.leave = root / "cgroup.procs"
+        self.directory = root / "sakiyomi-bench-explain"
+        self.directory.mkdir(exist_ok=True)
+        (self.directory / ("memory.limit_in_bytes" if is_first else "memory.max")).write_text(str(GROUP_BYTES))
+
+    def __enter__(self):
+        (self.directory / "cgroup.procs").write_text(str(os.getpid()))
+
+    def __exit__(self, *_):
+        self.leave.write_text(str(os.getpid()))
+        self.directory.rmdir()
+
+
+def run(command, place, prefix=(), capture=False):
+    """Runs a job, cold; gives its elapsed time and what it said."""
     subprocess.run(["sync"], check=True)
     Path("/proc/sys/vm/drop_caches").write_text("3")
+    # The programs of the job are warm.
     subprocess.run(["sh", "-c", "true"], check=True)
     begun = time.monotonic()
-    subprocess.run([*prefix, "sh", "-c", command], cwd=place, check=False,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.monotonic() - begun
+    done = subprocess.run([*prefix, "sh", "-c", command], cwd=place, check=False, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE if capture else subprocess.DEVNULL, text=True)
+    return time.monotonic() - begun, done.stderr
+
+
+def measured(command, storage, files, place):
+    """Runs a job on a storage, cold; gives its elapsed time."""
+    if storage.drive is None:
+        return run(command, files, storage.prefix)[0]
+    # A new mount each time: the cache of the drive is cold as well. The mount itself is not in the group.
+    with Mount(files, place, storage.drive):
+        if not storage.is_group:
+            return run(command, place, storage.prefix)[0]
+        with Group():
+            return run(command, place, storage.prefix)[0]
+
+
+def predict(jobs, chosen, files, place, record):
+    """Records each job and predicts it on each storage; gives the predictions by job and storage."""
+    predicted = {}
+    for name, command, _ in jobs:
+        with Mount(files, place, RECORDED):
+            run(command, place, [SAKIYOMI, "explain", "--save", record, "--"])
+        for storage in chosen:
+            done = subprocess.run([SAKIYOMI, "whatif", record, "--json", *storage.words], capture_output=True, text=True)
+            if done.returncode:
+                print(f"{name}, {storage.name}: {done.stderr.strip()}", file=sys.stderr)
+                continue
+            # With --run, the second one is the one with prefetching.
+            predicted[name, storage.name] = json.loads(done.stdout)["result"]["predictions"][-1]
+    return predicted
+
+
+def compare(jobs, storage, files, place, predicted):
+    """Runs the jobs on a storage; gives a row for each that was predicted."""
+    for name, command, is_held_out in jobs:
+        prediction = predicted.get((name, storage.name))
+        if prediction is None:
+            continue
+        elapsed = statistics.median(measured(command, storage, files, place) for _ in range(RUNS))
+        expected, low, high = (prediction[key] / 1e9 for key in ("predicted_ns", "low_ns", "high_ns"))
+        print(f"{name:20} {storage.name:62} measured {elapsed:7.3f} s  predicted {expected:7.3f} ({low:.3f} to {high:.3f})  "
+              f"{expected / elapsed - 1:+.0%}", flush=True)
+        yield {"job": name, "change": storage.name, "held_out": is_held_out, "measured_s": elapsed, "predicted_s": expected,
+               "low_s": low, "high_s": high, "error_ratio": abs(expected / elapsed - 1), "is_covered": low <= elapsed <= high}
+
+
+def summarize(rows):
+    for held_out in (False, True):
+        some = [row for row in rows if row["held_out"] == held_out]
+        if some:
+            errors = [row["error_ratio"] for row in some]
+            within = sum(error <= 0.25 for error in errors) / len(errors)
+            covered = sum(row["is_covered"] for row in some) / len(some)
+            print(f"{'held out' if held_out else 'looked at'}: {len(some)} predictions, median error "
+                  f"{statistics.median(errors):.1%}, within 25 %: {within:.0%}, covered by their intervals: {covered:.0%}")
+
+
+def tries(jobs, files, place):
+    """Tries the remedies of each job; says how often the best one is among the predicted best two."""
+    hits, all_jobs = 0, 0
+    for name, command, _ in jobs:
+        with Mount(files, place, RECORDED):
+            said = run(command, place, [SAKIYOMI, "explain", "--try", "--json", "--quiet", "--"], capture=True)[1]
+        result = json.loads(said[said.index("{"):])["result"]
+        remedies = [(row["predicted_ns"], row["tried_ns"], row["change"]) for row in result["predictions"] if "tried_ns" in row]
+        if not remedies:
+            print(f"{name:20} nothing to try: {result.get('not_predicted', 'no remedies')}")
+            continue
+        best = min(remedies, key=lambda remedy: remedy[1])
+        is_hit = best in sorted(remedies)[:2]
+        hits, all_jobs = hits + is_hit, all_jobs + 1
+        times = ", ".join(f"{change} {predicted / 1e9:.3f}/{tried / 1e9:.3f}" for predicted, tried, change in remedies)
+        print(f"{name:20} {'best two' if is_hit else 'MISSED'}: plain {result['tried_plain_ns'] / 1e9:.3f} s; predicted/tried {times}", flush=True)
+    print(f"the best remedy is among the predicted best two in {hits} of {all_jobs} jobs")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", help="a job")
+    parser.add_argument("--on", help="a storage, by a part of its name")
+    parser.add_argument("--tries", action="store_true", help="try remedies")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     options = parser.parse_args()
-    rows = []
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
         files, place = scratch / "files", scratch / "mount"
         files.mkdir()
         place.mkdir()
         make_files(files)
-        for name, text in SCRIPTS.items():
-            (scratch / f"{name}.py").write_text(text)
         jobs = []
         for name, command, is_held_out in JOBS:
-            for script in SCRIPTS:
-                command = command.replace(f"python3 {script}", f"python3 {scratch / script}.py")
-            if options.only in (None, name):
-                jobs.append((name, command, is_held_out))
-        predicted = {}
-        for name, command, _ in jobs:
-            record = scratch / "job.rec"
-            with Mount(files, place, RECORDED):
-                run(command, place, [SAKIYOMI, "explain", "--save", record, "--"])
-            words = ["--run", "--json", "--drive", RECORDED]
-            for drive in OTHERS:
-                words += ["--drive", drive]
-            said = subprocess.run([SAKIYOMI, "whatif", record, *words], capture_output=True, text=True)
-            if said.returncode:
-                print(f"{name}: {said.stderr.strip()}", file=sys.stderr)
+            for script, text in SCRIPTS.items():
+                (scratch / f"{script}.py").write_text(text)
+                command = command.replace(f" {script}", f" {scratch / script}.py")
+            if options.only not in (None, name):
                 continue
-            for prediction in json.loads(said.stdout)["result"]["predictions"]:
-                predicted[name, prediction["change"]] = prediction
-        for drive in [RECORDED, *OTHERS]:
-            measure(jobs, drive, files, place, predicted, rows, with_run=drive == RECORDED)
-    for held_out in (False, True):
-        some = [row for row in rows if row["held_out"] == held_out]
-        if some:
-            errors = sorted(row["error_ratio"] for row in some)
-            within = sum(error <= 0.25 for error in errors) / len(errors)
-            covered = sum(row["is_covered"] for row in some) / len(some)
-            print(f"{'held out' if held_out else 'looked at'}: {len(some)} predictions, median error "
-                  f"{statistics.median(errors):.1%}, within 25 %: {within:.0%}, covered by their intervals: {covered:.0%}")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
-
-
-def measure(jobs, drive, files, place, predicted, rows, with_run):
-    for name, command, is_held_out in jobs:
-        variants = [(drive, [])] + ([(f"{drive}, prefetching", [SAKIYOMI, "run", "--no-learn", "--"])] if with_run else [])
-        times = {change: [] for change, _ in variants}
-        for _ in range(RUNS):
-            for change, prefix in variants:
-                # A new mount each time: the cache of the drive is cold as well.
-                with Mount(files, place, drive):
-                    times[change].append(run(command, place, prefix))
-        for change, seconds in times.items():
-            prediction = predicted.get((name, change))
-            if prediction is None:
+            if subprocess.run(["sh", "-c", command], cwd=files, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode > 1:
+                print(f"{name}: left out, since it cannot run here", file=sys.stderr)
                 continue
-            measured = statistics.median(seconds)
-            expected = prediction["predicted_ns"] / 1e9
-            low, high = prediction["low_ns"] / 1e9, prediction["high_ns"] / 1e9
-            row = {"job": name, "change": change, "held_out": is_held_out, "measured_s": measured, "predicted_s": expected,
-                   "low_s": low, "high_s": high, "error_ratio": abs(expected / measured - 1), "is_covered": low <= measured <= high}
-            rows.append(row)
-            print(f"{name:20} {change:62} measured {measured:7.3f} s  predicted {expected:7.3f} ({low:.3f} to {high:.3f})  "
-                  f"{expected / measured - 1:+.0%}", flush=True)
+            jobs.append((name, command, is_held_out))
+        if options.tries:
+            return tries(jobs, files, place)
+        chosen = [storage for storage in storages(files) if not options.on or options.on in storage.name]
+        predicted = predict(jobs, chosen, files, place, scratch / "job.rec")
+        rows = [row for storage in chosen for row in compare(jobs, storage, files, place, predicted)]
+        summarize(rows)
+        if options.json:
+            options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

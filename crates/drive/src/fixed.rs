@@ -71,6 +71,27 @@ impl FromStr for FixedSpec {
     }
 }
 
+/// As it is parsed, without what is the default.
+impl fmt::Display for FixedSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MEGABYTE: u64 = 1_000_000;
+        let default = FixedSpec::default();
+        write!(f, "fixed:latency={},parallel={}", self.latency, self.parallel)?;
+        match self.bandwidth {
+            Some(Bytes(bytes)) if bytes % MEGABYTE == 0 => write!(f, ",bandwidth={}MB", bytes / MEGABYTE)?,
+            Some(bandwidth) => write!(f, ",bandwidth={bandwidth}")?,
+            None => {}
+        }
+        if self.spread != default.spread {
+            write!(f, ",spread={}", self.spread)?;
+        }
+        if self.size != default.size {
+            write!(f, ",size={}", self.size)?;
+        }
+        Ok(())
+    }
+}
+
 impl FixedSpec {
     fn set(&mut self, part: &str) -> Result<(), String> {
         let (key, value) = part.split_once('=').ok_or("there is no `=`")?;
@@ -273,6 +294,17 @@ mod tests {
             device.advance(event, &mut done);
         }
         done.iter().map(|completion| (completion.request.id.0, completion.finish.0)).collect()
+    }
+
+    #[test]
+    fn a_description_is_written_as_it_is_read() {
+        for text in [
+            "fixed:latency=1ms,parallel=1",
+            "fixed:latency=10ms,parallel=64,bandwidth=200MB",
+            "fixed:latency=250us,parallel=8,bandwidth=512KiB,spread=0.25,size=64MiB",
+        ] {
+            assert_eq!(text.parse::<FixedSpec>().unwrap().to_string(), text);
+        }
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl<'a> Present<'a> {
         Scenario {
             name: String::new(),
             run: RunSpec::default(),
-            drive: DriveChoice { fixed: Some(written(storage)), ..DriveChoice::default() },
+            drive: DriveChoice { fixed: Some(named(storage)), ..DriveChoice::default() },
             queue: QueueSpec::default(),
             memory: MemorySpec {
                 size: Bytes(
@@ -303,15 +303,11 @@ fn difference(one: Nanos, other: Nanos) -> f64 {
 }
 
 /// Returns a fixed device as an experiment names it.
-fn written(storage: &FixedSpec) -> String {
-    let bandwidth = storage.bandwidth.map(|bandwidth| format!(",bandwidth={}", bandwidth.0.max(1000)));
-    format!(
-        "latency={}ns,parallel={},spread={}{}",
-        storage.latency.0,
-        storage.parallel,
-        storage.spread,
-        bandwidth.unwrap_or_default()
-    )
+fn named(storage: &FixedSpec) -> String {
+    // Less cannot be written.
+    const BANDWIDTH_MIN: Bytes = Bytes(1000);
+    let bandwidth = storage.bandwidth.map(|bandwidth| bandwidth.max(BANDWIDTH_MIN));
+    FixedSpec { bandwidth, ..*storage }.to_string()
 }
 
 fn simulate(

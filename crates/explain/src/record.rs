@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::recording::{MeasuredStorage, RecordedFile, RecordedMachine, Recording};
 
 pub use sampled::SampledRecording;
+pub use storage::measure_place;
 pub use traced::{TracedRecorder, TracedRecording};
 
 /// The program that is recorded.
@@ -64,5 +65,5 @@ fn measure_storage(recording: &Recording) -> Option<MeasuredStorage> {
     let device = recording.slowest_device()?;
     let of_device = recording.files.iter().filter(|file| file.device == device && file.name.is_some());
     let file = of_device.max_by_key(|file| file.size_bytes)?;
-    storage::measure(Path::new(file.name.as_ref()?), device)
+    storage::measure_waited(Path::new(file.name.as_ref()?), device)
 }

@@ -5,6 +5,7 @@
 //! timers last as long as they did. Only what storage, page cache and cores make of it can change, so that a program
 //! whose threads race for work is replayed with the division of work that was recorded.
 
+mod cores;
 mod program;
 
 use std::collections::VecDeque;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use sakiyomi_explain::record::measure_place;
 use sakiyomi_explain::{Change, Present, Storage};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_report::Document;
@@ -20,14 +21,15 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi whatif job.rec --run
   sakiyomi whatif job.rec --drive deskstar-7k250 --drive fixed:latency=1ms,parallel=64
   sakiyomi whatif job.rec --memory 4GiB --read-ahead 1MiB
+  sakiyomi whatif job.rec --on /mnt/ssd
 ";
 
 /// Predict the elapsed time of a recorded program on other storage, with other memory, or with prefetching
 #[derive(Debug, Args)]
 #[command(
     after_help = "The recorded program is replayed in virtual time: it computes as long, and uses its files in the \
-    same order and sizes. Each --drive, --memory and --read-ahead may be given several times, and all combinations are \
-    predicted. Threads that race for work keep the division of work that was recorded."
+    same order and sizes. Each --drive, --on, --memory and --read-ahead may be given several times, and all combinations \
+    are predicted. Threads that race for work keep the division of work that was recorded."
 )]
 pub(crate) struct Whatif {
     /// A recording of `sakiyomi explain --save`
@@ -35,6 +37,9 @@ pub(crate) struct Whatif {
     /// Storage: a built-in drive, a drive's file, or fixed:latency=1ms,parallel=64,bandwidth=1GB [default: as recorded]
     #[arg(long, value_name = "DRIVE")]
     drive: Vec<String>,
+    /// Storage that is here: a directory, where 16 MiB are written and read, or a file of 1 MiB and more that is read
+    #[arg(long, value_name = "PATH")]
+    on: Vec<PathBuf>,
     /// Memory for the page cache [default: as recorded]
     #[arg(long, value_name = "SIZE")]
     memory: Vec<Bytes>,
@@ -60,7 +65,7 @@ impl Whatif {
         let begun = Instant::now();
         let recording = load(&self.recording)?;
         let changes = self.changes(common)?;
-        ensure!(!changes.is_empty(), "nothing is different; give --drive, --memory, --read-ahead or --run");
+        ensure!(!changes.is_empty(), "nothing is different; give --drive, --on, --memory, --read-ahead or --run");
         let present = Present::fit(&recording)
             .with_context(|| format!("cannot predict from {}", self.recording.display()))?;
         let mut predictions = Vec::new();
@@ -99,6 +104,12 @@ impl Whatif {
                 Storage::Drive { name: name.clone(), spec: Box::new(drive_spec(name, common)?) }
             };
             storages.push((storage, name.clone()));
+        }
+        for path in &self.on {
+            let measured = measure_place(path)
+                .with_context(|| format!("cannot measure the storage of {}", path.display()))?;
+            common.note(&format!("{}: {}", path.display(), measured));
+            storages.push((Storage::Fixed(measured), format!("on {}", path.display())));
         }
         if storages.is_empty() {
             storages.push((Storage::Present, String::new()));

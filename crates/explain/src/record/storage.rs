@@ -1,18 +1,21 @@
-//! Measurement of the storage on which a program waited. A recording of one access after the other cannot show what the
-//! storage does for several at a time: a part of a file that the program read is dropped from the page cache and read
-//! again, at most 16 MiB in at most two seconds.
+//! Measurement of storage by a file on it. A recording of one access after the other cannot show what the storage does for
+//! several at a time: a part of a file that the program read is dropped from the page cache and read again, at most 16 MiB
+//! in at most two seconds.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sakiyomi_io::page_cache;
-use sakiyomi_model::Nanos;
+use sakiyomi_drive::fixed::FixedSpec;
+use sakiyomi_io::file::create_unnamed;
+use sakiyomi_io::{Access, page_cache};
+use sakiyomi_model::{Bytes, Nanos};
 
 use crate::recording::MeasuredStorage;
 
@@ -30,30 +33,86 @@ const SINGLE_ACCESSES: u64 = 8;
 const PARALLEL_ACCESSES: u64 = 32;
 /// Storage that does not reply must not delay the end of the command.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Storage that a user asks about may be slow.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Measures the storage by a file on it; `None` if the file is too small, its pages cannot be dropped, or it takes too
-/// long.
-pub(super) fn measure(path: &Path, device: u64) -> Option<MeasuredStorage> {
-    let file = File::open(path).ok()?;
-    let size = file.metadata().ok()?.len();
+/// Measures the storage of a place: by this file, or by a file of 16 MiB that is written to this directory and removed.
+/// Devices with a cache of their own may serve what was just written from it.
+///
+/// # Errors
+/// The errors of reading or writing there; [`io::ErrorKind::Unsupported`] if the file is smaller than 1 MiB or its pages
+/// cannot be dropped from the page cache; [`io::ErrorKind::TimedOut`] after 30 seconds.
+pub fn measure_place(path: &Path) -> io::Result<FixedSpec> {
+    let metadata = fs::metadata(path)?;
+    let file = if metadata.is_dir() {
+        let mut file = create_unnamed(path, Access::Buffered)?;
+        file.write_all(&noise(SAMPLE_BYTES))?;
+        file.sync_all()?;
+        file
+    } else {
+        File::open(path)?
+    };
+    let unable = |why| Err(io::Error::new(io::ErrorKind::Unsupported, why));
+    match measure(file, metadata.dev(), PLACE_TIMEOUT) {
+        Ok(Some(measured)) => Ok(rounded(&measured)),
+        Ok(None) if !metadata.is_dir() && metadata.len() < FILE_MIN_BYTES => {
+            unable("the file is smaller than 1 MiB, too small to measure the storage by it")
+        }
+        Ok(None) => unable("its pages cannot be dropped from the page cache"),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns storage with the measured latency, to 1 µs, and bandwidth, to 1 MB/s: the rest is chance.
+fn rounded(measured: &MeasuredStorage) -> FixedSpec {
+    const MICROSECOND: u64 = 1_000;
+    const MEGABYTE: u64 = 1_000_000;
+    let to = |value: u64, unit: u64| value.div_ceil(unit).max(1) * unit;
+    FixedSpec {
+        latency: Nanos(to(measured.latency_ns.0, MICROSECOND)),
+        parallel: measured.parallel,
+        bandwidth: Some(Bytes(to(measured.bandwidth_bytes_per_second, MEGABYTE))),
+        ..FixedSpec::default()
+    }
+}
+
+/// Returns bytes that no storage can compress.
+fn noise(length: u64) -> Vec<u8> {
+    // xorshift64 of Marsaglia.
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..length / 8).flat_map(|_| next()).collect()
+}
+
+/// Measures the storage on which a program waited by a file on it; `None` if the file is too small, its pages cannot be
+/// dropped, or it takes too long.
+pub(super) fn measure_waited(path: &Path, device: u64) -> Option<MeasuredStorage> {
+    measure(File::open(path).ok()?, device, MEASUREMENT_TIMEOUT).ok()?
+}
+
+/// Measures the storage by a file on it, within a time; `None` if the file is too small, or its pages cannot be dropped.
+fn measure(file: File, device: u64, timeout: Duration) -> io::Result<Option<MeasuredStorage>> {
+    let size = file.metadata()?.len();
     if size < FILE_MIN_BYTES {
-        return None;
+        return Ok(None);
     }
     let (sender, receiver) = channel();
-    thread::Builder::new()
-        .name("measure".to_owned())
-        .spawn(move || {
-            let _ = sender.send(measure_file(&file, size));
-        })
-        .ok()?;
-    let (latency, parallel, bandwidth) = receiver.recv_timeout(MEASUREMENT_TIMEOUT).ok()??;
-    Some(MeasuredStorage {
+    thread::Builder::new().name("measure".to_owned()).spawn(move || {
+        let _ = sender.send(measure_file(&file, size));
+    })?;
+    let measured = receiver.recv_timeout(timeout).map_err(|_| io::ErrorKind::TimedOut)?;
+    Ok(measured.map(|(latency, parallel, bandwidth)| MeasuredStorage {
         device,
         latency_ns: latency,
         parallel,
         bandwidth_bytes_per_second: bandwidth,
         read_ahead_bytes: page_cache::read_ahead(device),
-    })
+    }))
 }
 
 /// Returns the latency of a small access, how many of them the storage serves at a time, and its bandwidth.

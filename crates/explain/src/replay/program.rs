@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_scenario::workload::{Action, Caching, FileIndex, FileSetup, Setup, ThreadSetup};
 
+use super::cores::FreeCores;
 use super::{Operation, Program};
 use crate::recording::{AccessKind, FileAccess, RecordedThread, Recording, Span, ThreadState, Wait};
 
@@ -52,6 +53,7 @@ impl Program {
     pub fn new(recording: &Recording, options: &ProgramOptions) -> Program {
         let files = Files::of(recording, options);
         let splits = wake_times(recording);
+        let free_cores = FreeCores::of(recording);
         let mut threads: Vec<Timed> = recording
             .threads
             .iter()
@@ -61,7 +63,9 @@ impl Program {
                 let opened = files.opened[number].clone();
                 let frontiers = BTreeMap::new();
                 let operations = Timed::default();
-                Builder { files: &files, options, opened, frontiers, operations }.build(thread, splits)
+                let builder =
+                    Builder { files: &files, free_cores: &free_cores, options, opened, frontiers, operations };
+                builder.build(thread, splits)
             })
             .collect();
         resolve(&mut threads);
@@ -212,6 +216,7 @@ impl Files {
 
 struct Builder<'a> {
     files: &'a Files,
+    free_cores: &'a FreeCores,
     options: &'a ProgramOptions,
     /// Files that are not open yet.
     opened: BTreeSet<FileIndex>,
@@ -242,7 +247,11 @@ impl Builder<'_> {
             }
             match span.state {
                 ThreadState::Computing => self.compute(at, span.ended_ns, wakes),
-                ThreadState::AwaitingCore => {}
+                // The replay makes threads wait for each other; what other programs used stays used.
+                ThreadState::AwaitingCore => {
+                    let used_by_others = self.free_cores.between(span.begun_ns, span.ended_ns);
+                    self.pause(used_by_others, span.ended_ns);
+                }
                 ThreadState::Waiting { wait, woken_by } => {
                     self.wait(span, wait, woken_by.map(|thread| thread.0));
                 }

@@ -2,6 +2,7 @@
 
 use sakiyomi_explain::recording::MeasuredStorage;
 use sakiyomi_explain::remedies::{Remedy, remedies};
+use sakiyomi_explain::replay::{MetadataCost, Program, ProgramOptions};
 use sakiyomi_explain::{Change, PredictError, Present, Recording, Storage};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_os::system_call::CallKind;
@@ -43,6 +44,29 @@ fn scattered(reads: u64, latency: u64, computing: u64) -> Recording {
     recording
 }
 
+/// Like [`scattered`], and another program computes for `occupied` on the only core after each read.
+fn scattered_beside_another(reads: u64, latency: u64, occupied: u64) -> Recording {
+    let mut events: Vec<Activity> = vec![switch(0, 0, false, 10)];
+    let mut now = 0;
+    for index in 0..reads {
+        let at = index * 7919 % reads * (1 << 20);
+        events.push(event(now, 10, call(CallKind::Read, Some(3))));
+        events.push(event(now, 10, ActivityKind::Adds(range(100, at, at + READ))));
+        events.push(switch(now, 10, true, 99));
+        now += latency;
+        events.push(interrupted(now, 10));
+        now += occupied;
+        events.push(switch(now, 99, false, 10));
+        events.push(event(now, 10, ActivityKind::Reads(range(100, at, at + READ))));
+        now += MS;
+    }
+    events.push(exit(now, 10));
+    let mut recording = recorded(&[10], &events, now);
+    recording.machine.cores = 1;
+    recording.files[0].size_bytes = Some(reads << 20);
+    recording
+}
+
 fn assert_near(found: Nanos, expected: u64, ratio: f64) {
     let error = (found.0 as f64 - expected as f64).abs() / expected as f64;
     assert!(error <= ratio, "{found:?} for {expected} ns");
@@ -66,6 +90,40 @@ fn the_latency_of_the_storage_is_found_and_another_one_predicted() {
             );
         }
     }
+}
+
+#[test]
+fn a_core_that_another_program_uses_is_not_time_of_the_storage() {
+    for (latency, occupied) in [(2 * MS, 3 * MS), (MS, 20 * MS)] {
+        let recording = scattered_beside_another(100, latency, occupied);
+        let present = Present::fit(&recording).unwrap();
+        assert_near(present.storage.latency, latency, 0.05);
+        let bound = present.predict(&Remedy::NoWaiting.change()).unwrap();
+        assert_near(bound.elapsed, 100 * (occupied + MS), 0.03);
+    }
+}
+
+#[test]
+fn a_core_that_the_own_threads_use_is_not_waited_for_twice() {
+    // Two threads compute for 10 ms each on one core, in turns of 1 ms.
+    let mut events = vec![switch(0, 0, false, 10), event(0, 10, ActivityKind::Starts(11))];
+    for turn in 1..20 {
+        let (from, to) = if turn % 2 == 1 { (10, 11) } else { (11, 10) };
+        events.push(switch(turn * MS, from, false, to));
+    }
+    events.push(event(20 * MS, 11, ActivityKind::Wakes(10)));
+    events.push(exit(20 * MS, 11));
+    let mut recording = recorded(&[10], &events, 20 * MS);
+    recording.machine.cores = 1;
+    let options = ProgramOptions {
+        device: DEVICE,
+        metadata: MetadataCost::Recorded,
+        sync_ratio: 1.0,
+        prefetches: false,
+        prefetches_small_files: false,
+    };
+    let program = Program::new(&recording, &options);
+    assert!(!format!("{program:?}").contains("Pause"), "{program:?}");
 }
 
 #[test]
