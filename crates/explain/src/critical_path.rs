@@ -120,4 +120,19 @@ impl Wait {
     pub fn is_for_others(self) -> bool {
         matches!(self, Wait::Others | Wait::Socket | Wait::Unknown)
     }
+
+    /// Returns whether storage ends it.
+    #[must_use]
+    pub fn is_for_storage(self) -> bool {
+        matches!(
+            self,
+            Wait::Read { .. }
+                | Wait::Mapping { .. }
+                | Wait::Metadata
+                | Wait::Sync { .. }
+                | Wait::Write { .. }
+                | Wait::WriteBack
+                | Wait::AsynchronousIo
+        )
+    }
 }

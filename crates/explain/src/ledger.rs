@@ -102,7 +102,7 @@ impl Term {
                 Wait::Write { file } => Term::Write(file),
                 Wait::WriteBack => Term::WriteBack,
                 Wait::AsynchronousIo => Term::AsynchronousIo,
-                Wait::Timer => Term::Timer,
+                Wait::Timer | Wait::Timeout => Term::Timer,
                 Wait::Others | Wait::Socket => Term::OtherPrograms,
                 Wait::Unknown => Term::NotAttributed,
             },

@@ -1,6 +1,7 @@
 //! A recording: the threads of a program over time, and the files that they use. Names and ranges, never contents.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use sakiyomi_model::Nanos;
 use serde::{Deserialize, Serialize};
@@ -175,6 +176,8 @@ pub enum Wait {
     Others,
     /// It waits for a time that it asked for.
     Timer,
+    /// It waits for another thread, for a limited time, which ended.
+    Timeout,
     /// It waits for a socket.
     Socket,
     /// It is not known for what.
@@ -287,26 +290,30 @@ impl Recording {
         self.slowest_device().or(most)
     }
 
-    /// Returns the number of threads that loaded several files of less than 1 MiB: of one thread, the order of files can
-    /// be followed.
+    /// Returns whether one thread loads the small files, one directory after the other: then their order can be predicted.
     #[must_use]
-    pub fn threads_with_small_files(&self) -> usize {
+    pub fn traverses_directories(&self) -> bool {
         /// Size from which on a file is not small.
         const SMALL_FILE_END_BYTES: u64 = 1 << 20;
         /// Small files from which on a thread counts.
         const FILES_MIN: usize = 8;
-        let is_small = |file: FileIndex| {
-            self.files
-                .get(file.0)
-                .is_some_and(|file| file.size_bytes.is_none_or(|size| size < SMALL_FILE_END_BYTES))
+        /// Least share of files that are in the same directory as the one before.
+        const SAME_DIRECTORY_RATIO: f64 = 0.75;
+        let small = |file: FileIndex| {
+            let file = self.files.get(file.0)?;
+            file.size_bytes.is_none_or(|size| size < SMALL_FILE_END_BYTES).then_some(file)
         };
-        let loads = |thread: &&RecordedThread| {
+        let directories_of = |thread: &RecordedThread| {
             let loaded = thread.accesses.iter().filter(|access| access.loaded_bytes > 0);
-            let files: BTreeSet<FileIndex> =
-                loaded.filter_map(|access| access.file).filter(|&file| is_small(file)).collect();
-            files.len() >= FILES_MIN
+            let mut seen = BTreeSet::new();
+            let first = loaded.filter_map(|access| access.file).filter(|&file| seen.insert(file));
+            let directory = |file: &RecordedFile| Path::new(file.name.as_ref()?).parent().map(Path::to_owned);
+            first.filter_map(small).map(directory).collect::<Vec<_>>()
         };
-        self.threads.iter().filter(loads).count()
+        let mut threads = self.threads.iter().map(directories_of).filter(|files| files.len() >= FILES_MIN);
+        let (Some(files), None) = (threads.next(), threads.next()) else { return false };
+        let same = files.windows(2).filter(|pair| pair[0].is_some() && pair[0] == pair[1]).count();
+        same as f64 >= SAME_DIRECTORY_RATIO * (files.len() - 1) as f64
     }
 
     /// Checks that indices and times of a loaded recording are consistent.

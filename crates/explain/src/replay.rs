@@ -27,6 +27,8 @@ pub struct Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Act(Action),
+    /// Waits for a core, if the access before it waited for storage, which other programs then served.
+    PauseIfWaited(Nanos),
     /// Waits until a thread has completed this many operations.
     Await {
         thread: usize,
@@ -34,12 +36,19 @@ enum Operation {
     },
 }
 
+/// Time of an access from which on it has waited for storage, and not only copied data.
+const WAIT_MIN: Nanos = Nanos(20_000);
+
 /// A running replay.
 #[derive(Debug)]
 pub struct Replay<'a> {
     program: &'a Program,
     /// Operations that each thread has completed.
     completed: Vec<usize>,
+    /// When each thread began its action.
+    begun: Vec<Nanos>,
+    /// Whether the last access of each thread waited for storage.
+    has_waited: Vec<bool>,
     /// Threads that can go on.
     ready: VecDeque<usize>,
     /// Threads that wait for another one: it, its operations, and the thread that waits.
@@ -57,6 +66,8 @@ impl<'a> Replay<'a> {
         Replay {
             program,
             completed: vec![0; threads],
+            begun: vec![Nanos::ZERO; threads],
+            has_waited: vec![false; threads],
             ready: (0..threads).collect(),
             waiting: Vec::new(),
             running: 0,
@@ -73,10 +84,11 @@ impl<'a> Replay<'a> {
                     self.ended += 1;
                     return None;
                 }
-                Some(&Operation::Act(action)) => {
-                    self.running += 1;
-                    return Some(action);
+                Some(&Operation::Act(action)) => return Some(self.begin(thread, action)),
+                Some(&Operation::PauseIfWaited(length)) if self.has_waited[thread] => {
+                    return Some(self.begin(thread, Action::Pause { length }));
                 }
+                Some(&Operation::PauseIfWaited(_)) => self.complete(thread),
                 Some(&Operation::Await { thread: other, operations }) => {
                     if self.completed[other] < operations {
                         self.waiting.push((other, operations, thread));
@@ -86,6 +98,12 @@ impl<'a> Replay<'a> {
                 }
             }
         }
+    }
+
+    fn begin(&mut self, thread: usize, action: Action) -> Action {
+        self.running += 1;
+        self.begun[thread] = self.now;
+        action
     }
 
     /// Counts an operation of a thread, and lets those go on that waited for it.
@@ -100,6 +118,15 @@ impl<'a> Replay<'a> {
             }
             waits
         });
+    }
+
+    /// Returns whether the current operation of a thread uses a file.
+    fn is_access(&self, thread: usize) -> bool {
+        let operation = self.program.threads[thread].get(self.completed[thread]);
+        matches!(
+            operation,
+            Some(Operation::Act(Action::Read { .. } | Action::Touch { .. } | Action::Write { .. }))
+        )
     }
 
     /// Returns the end of the workload if nothing is left to do.
@@ -138,6 +165,9 @@ impl Workload for Replay<'_> {
     ) -> Option<Action> {
         self.now = now;
         self.running -= 1;
+        if self.is_access(thread) {
+            self.has_waited[thread] = now.saturating_sub(self.begun[thread]) >= WAIT_MIN;
+        }
         self.complete(thread);
         self.next(thread).or_else(|| self.done())
     }

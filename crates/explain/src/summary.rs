@@ -1,7 +1,7 @@
-//! The ledger for a reader: entries of many small files of one directory are one row.
+//! The ledger for a reader: entries of many small files are one row.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sakiyomi_model::Nanos;
 
@@ -9,9 +9,7 @@ use crate::critical_path::critical_path;
 use crate::ledger::{Ledger, Term};
 use crate::recording::Recording;
 
-/// Files of a directory from which on they are shown together.
-const GROUPED_FILES_MIN: usize = 4;
-/// Share of the elapsed time from which on a file is shown by itself.
+/// Share of the elapsed time from which on a file or a directory is shown by itself.
 const OWN_ROW_RATIO: f64 = 0.05;
 /// Intervals into which the elapsed time is divided for a chart.
 const INTERVALS_MAX: u64 = 200;
@@ -23,7 +21,7 @@ pub struct SummaryRow {
     pub program: String,
     /// The activity or wait; of a group, by its first file.
     pub term: Term,
-    /// The file, or the directory of several.
+    /// The file, or the directory of several, which may be in directories of it.
     pub place: Option<String>,
     /// Number of files; 0 if the term is not of a file.
     pub files: usize,
@@ -34,42 +32,67 @@ pub struct SummaryRow {
 }
 
 /// Returns the rows of a ledger in descending order of time. Their times add up to the elapsed time.
+///
+/// Files that take little time each are one row with those of their directory, and these with those of the directory above,
+/// until a row has a twentieth of the elapsed time. So many files are as visible as a large one.
 #[must_use]
 pub fn summary(recording: &Recording, ledger: &Ledger) -> Vec<SummaryRow> {
     let mut rows = Vec::new();
-    let mut groups: BTreeMap<(&str, u8, String), Vec<SummaryRow>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, u8), Vec<SummaryRow>> = BTreeMap::new();
+    let own_row_min = Nanos((ledger.elapsed.0 as f64 * OWN_ROW_RATIO) as u64);
     for entry in &ledger.entries {
         let name = entry.term.file().map(|file| recording.file_name(file));
+        let is_grouped = name.as_ref().is_some_and(|name| Path::new(name).parent().is_some());
         let row = SummaryRow {
             program: entry.program.clone(),
             term: entry.term,
             files: usize::from(name.is_some()),
-            place: name.clone(),
+            place: name,
             time: entry.time,
             count: entry.count,
         };
-        let is_large = entry.time.0 as f64 >= ledger.elapsed.0 as f64 * OWN_ROW_RATIO;
-        let directory =
-            name.as_deref().and_then(|name| Path::new(name).parent()).map(|path| path.display().to_string());
-        match directory.filter(|_| !is_large) {
-            Some(directory) => {
-                groups.entry((&entry.program, kind_of(entry.term), directory)).or_default().push(row);
-            }
-            None => rows.push(row),
+        if is_grouped && entry.time < own_row_min {
+            groups.entry((&entry.program, kind_of(entry.term))).or_default().push(row);
+        } else {
+            rows.push(row);
         }
     }
-    for ((_, _, directory), group) in groups {
-        if group.len() < GROUPED_FILES_MIN {
-            rows.extend(group);
-            continue;
-        }
-        let time = group.iter().fold(Nanos::ZERO, |sum, row| sum + row.time);
-        let count = group.iter().map(|row| row.count).sum();
-        let (files, first) = (group.len(), group.into_iter().next());
-        rows.extend(first.map(|first| SummaryRow { place: Some(directory), files, time, count, ..first }));
+    for group in groups.into_values() {
+        merge(group, own_row_min, &mut rows);
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.time));
     rows
+}
+
+/// Adds the rows of one kind that are shorter than `least` to `rows`, merged by directory from the deepest one up.
+fn merge(group: Vec<SummaryRow>, least: Nanos, rows: &mut Vec<SummaryRow>) {
+    let parent = |row: &SummaryRow| Path::new(row.place.as_ref()?).parent().map(Path::to_owned);
+    let mut directories: BTreeMap<Option<PathBuf>, Vec<SummaryRow>> = BTreeMap::new();
+    for row in group {
+        directories.entry(parent(&row)).or_default().push(row);
+    }
+    let depth = |directory: &Option<PathBuf>| directory.as_ref().map_or(0, |path| path.components().count());
+    while let Some(deepest) = directories.keys().max_by_key(|directory| depth(directory)).cloned() {
+        let members = directories.remove(&deepest).unwrap_or_default();
+        let above = deepest.as_ref().and_then(|path| path.parent()).map(Path::to_owned);
+        let time = members.iter().fold(Nanos::ZERO, |sum, row| sum + row.time);
+        let merged = match <[SummaryRow; 1]>::try_from(members) {
+            // A file alone keeps its name.
+            Ok([only]) => only,
+            Err(members) => SummaryRow {
+                place: deepest.as_ref().map(|path| path.display().to_string()),
+                files: members.iter().map(|row| row.files).sum(),
+                count: members.iter().map(|row| row.count).sum(),
+                time,
+                ..members.into_iter().next().expect("a directory has files")
+            },
+        };
+        if time >= least || above.is_none() {
+            rows.push(merged);
+        } else {
+            directories.entry(above).or_default().push(merged);
+        }
+    }
 }
 
 /// Returns a number by which terms of one kind are grouped.

@@ -131,7 +131,7 @@ impl Timeline {
             ActivityKind::Wakes(woken) => {
                 if let Some(&woken) = self.index.get(woken) {
                     let by = index.filter(|_| !event.is_interrupt).map(ThreadIndex);
-                    self.threads[woken].is_woken(event.time, by);
+                    self.threads[woken].is_woken(event.time, by, event.is_interrupt);
                 }
             }
             ActivityKind::Starts(child) => {

@@ -34,7 +34,9 @@ pub enum CallKind {
     Duplicate,
     /// Submits or awaits asynchronous I/O.
     Asynchronous,
-    /// Waits for a lock, a process, a descriptor or a signal.
+    /// Waits for a lock or a condition of another thread (a futex).
+    Lock,
+    /// Waits for a process, a descriptor or a signal.
     Await,
     /// Sleeps for a time.
     Sleep,
@@ -165,8 +167,8 @@ impl CallKind {
             libc::SYS_close => CallKind::Close,
             libc::SYS_dup3 | libc::SYS_close_range => CallKind::Duplicate,
             libc::SYS_io_uring_enter | libc::SYS_io_submit | libc::SYS_io_getevents => CallKind::Asynchronous,
-            libc::SYS_futex
-            | libc::SYS_wait4
+            libc::SYS_futex => CallKind::Lock,
+            libc::SYS_wait4
             | libc::SYS_waitid
             | libc::SYS_ppoll
             | libc::SYS_pselect6

@@ -65,7 +65,10 @@ impl Whatif {
         let begun = Instant::now();
         let recording = load(&self.recording)?;
         let changes = self.changes(common)?;
-        ensure!(!changes.is_empty(), "nothing is different; give --drive, --on, --memory, --read-ahead or --run");
+        ensure!(
+            !changes.is_empty(),
+            "nothing is different; give --drive, --on, --memory, --read-ahead or --run"
+        );
         let present = Present::fit(&recording)
             .with_context(|| format!("cannot predict from {}", self.recording.display()))?;
         let mut predictions = Vec::new();

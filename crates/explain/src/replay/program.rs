@@ -63,8 +63,14 @@ impl Program {
                 let opened = files.opened[number].clone();
                 let frontiers = BTreeMap::new();
                 let operations = Timed::default();
-                let builder =
-                    Builder { files: &files, free_cores: &free_cores, options, opened, frontiers, operations };
+                let builder = Builder {
+                    files: &files,
+                    free_cores: &free_cores,
+                    options,
+                    opened,
+                    frontiers,
+                    operations,
+                };
                 builder.build(thread, splits)
             })
             .collect();
@@ -220,9 +226,92 @@ struct Builder<'a> {
     options: &'a ProgramOptions,
     /// Files that are not open yet.
     opened: BTreeSet<FileIndex>,
-    /// Ends of what was read of each file that is prefetched by its frontier.
-    frontiers: BTreeMap<FileIndex, u64>,
+    /// Of each file that is prefetched by the position of its reader.
+    frontiers: BTreeMap<FileIndex, Frontier>,
     operations: Timed,
+}
+
+impl MetadataCost {
+    /// Returns the time of one that was recorded with this time.
+    fn of(self, recorded: Nanos) -> Nanos {
+        match self {
+            MetadataCost::Recorded => recorded,
+            MetadataCost::Each(time) => time,
+            MetadataCost::Share(share) => Nanos((recorded.0 as f64 * share) as u64),
+        }
+    }
+}
+
+/// Returns the wait for storage that other programs served on the core for which a thread waited in this span, such as the
+/// server of a file system in user space; `None` if they computed for themselves.
+fn served_wait(spans: &[Span], index: usize) -> Option<Wait> {
+    /// The longest wait for a core that a server of storage causes. Programs that compute have their cores for longer.
+    const SERVICE_MAX: Nanos = Nanos(1_000_000);
+    /// The longest computing between a wait for storage and one for a core that belongs to it: the rest of the call.
+    const CALL_MAX: Nanos = Nanos(100_000);
+    /// Parts in which such a call computes and waits for a core.
+    const CALL_SPANS_MAX: usize = 16;
+    let length = |span: &Span| span.ended_ns.saturating_sub(span.begun_ns);
+    if length(&spans[index]) > SERVICE_MAX {
+        return None;
+    }
+    let is_rest = |span: &&Span| match span.state {
+        ThreadState::Computing => length(span) <= CALL_MAX,
+        ThreadState::AwaitingCore => true,
+        ThreadState::Waiting { .. } => false,
+    };
+    let wait_of = |span: Option<&Span>| match span?.state {
+        ThreadState::Waiting { wait, .. } if wait.is_for_storage() => Some(wait),
+        _ => None,
+    };
+    let before = spans[..index].iter().rev().take(CALL_SPANS_MAX).find(|span| !is_rest(span));
+    let after = spans[index + 1..].iter().take(CALL_SPANS_MAX).find(|span| !is_rest(span));
+    wait_of(before).or_else(|| wait_of(after))
+}
+
+/// The position of a reader whose file is prefetched, in bytes.
+#[derive(Debug, Default)]
+struct Frontier {
+    /// End of what was read.
+    read: u64,
+    /// End of what was loaded for it.
+    loaded: u64,
+}
+
+impl Frontier {
+    /// Goes on to an access for which `loaded` bytes were loaded; returns the range that is read, from its first byte and
+    /// with its length. An access to a mapping is recorded only where its page was not loaded, so that pages before it
+    /// that were loaded were read as well.
+    fn advance(&mut self, start: u64, length: u64, loaded: u64) -> (u64, u64) {
+        let from = if start <= self.loaded { self.read } else { start };
+        self.read = start + length;
+        self.loaded = self.loaded.max(start).max(self.read) + loaded;
+        (from, self.read - from)
+    }
+}
+
+/// Share of a limited wait for another thread that the thread may compute after it, if it only looks whether to wait again.
+const POLL_WORK_RATIO: f64 = 0.1;
+
+/// Returns for each span whether it is a limited wait that the thread repeated until another thread woke it.
+fn polls(spans: &[Span]) -> Vec<bool> {
+    let mut polls = vec![false; spans.len()];
+    let (mut is_woken_next, mut computed) = (false, Nanos::ZERO);
+    for (span, is_poll) in spans.iter().zip(&mut polls).rev() {
+        let length = span.ended_ns.saturating_sub(span.begun_ns);
+        match span.state {
+            ThreadState::Computing => computed += length,
+            ThreadState::AwaitingCore => {}
+            ThreadState::Waiting { wait: Wait::Timeout, .. } => {
+                *is_poll = is_woken_next && computed.0 as f64 <= POLL_WORK_RATIO * length.0 as f64;
+                (is_woken_next, computed) = (*is_poll, Nanos::ZERO);
+            }
+            ThreadState::Waiting { wait, woken_by } => {
+                (is_woken_next, computed) = (wait.is_for_others() && woken_by.is_some(), Nanos::ZERO);
+            }
+        }
+    }
+    polls
 }
 
 impl Builder<'_> {
@@ -231,7 +320,7 @@ impl Builder<'_> {
             self.wait_for(parent.0, thread.begun_ns);
         }
         let mut accesses = thread.accesses.iter().peekable();
-        for span in &thread.spans {
+        for (index, (span, is_poll)) in thread.spans.iter().zip(polls(&thread.spans)).enumerate() {
             let is_computing = span.state == ThreadState::Computing;
             let mut at = span.begun_ns;
             // The accesses that begin in it: computing goes on after each.
@@ -250,8 +339,10 @@ impl Builder<'_> {
                 // The replay makes threads wait for each other; what other programs used stays used.
                 ThreadState::AwaitingCore => {
                     let used_by_others = self.free_cores.between(span.begun_ns, span.ended_ns);
-                    self.pause(used_by_others, span.ended_ns);
+                    self.await_core(used_by_others, served_wait(&thread.spans, index), span.ended_ns);
                 }
+                // It lasts until the thread for which it waits is as far.
+                ThreadState::Waiting { .. } if is_poll => {}
                 ThreadState::Waiting { wait, woken_by } => {
                     self.wait(span, wait, woken_by.map(|thread| thread.0));
                 }
@@ -290,6 +381,20 @@ impl Builder<'_> {
         }
     }
 
+    /// Waits for a core that other programs use: to serve a wait for storage that came before or after, or for themselves.
+    fn await_core(&mut self, length: Nanos, served: Option<Wait>, ended: Nanos) {
+        match served {
+            _ if length.is_zero() => {}
+            Some(Wait::Metadata) => self.pause(self.options.metadata.of(length).min(length), ended),
+            Some(_) => {
+                self.operations.operations.push(Operation::PauseIfWaited(length));
+                let before = self.operations.ended.last().copied().unwrap_or_default();
+                self.operations.ended.push(ended.max(before));
+            }
+            None => self.pause(length, ended),
+        }
+    }
+
     fn wait_for(&mut self, thread: usize, at: Nanos) {
         let Timed { operations, ended, waits } = &mut self.operations;
         waits.push((operations.len(), thread, at));
@@ -305,14 +410,7 @@ impl Builder<'_> {
             // The simulated storage decides.
             (Wait::Read { file, .. } | Wait::Mapping { file }, _) if is_replaced(file) => {}
             (Wait::Write { .. } | Wait::WriteBack, _) => {}
-            (Wait::Metadata, _) => {
-                let length = match self.options.metadata {
-                    MetadataCost::Recorded => length,
-                    MetadataCost::Each(time) => time,
-                    MetadataCost::Share(share) => Nanos((length.0 as f64 * share) as u64),
-                };
-                self.pause(length, span.ended_ns);
-            }
+            (Wait::Metadata, _) => self.pause(self.options.metadata.of(length), span.ended_ns),
             (Wait::Sync { .. }, _) => {
                 self.pause(Nanos((length.0 as f64 * self.options.sync_ratio) as u64), span.ended_ns);
             }
@@ -329,8 +427,8 @@ impl Builder<'_> {
             // On other storage, or without data: the waits are recorded.
             _ => return self.compute_for(computing, at),
         };
-        let start = access.offset.min(size - 1);
-        let length = access.length.min(size - start);
+        let mut start = access.offset.min(size - 1);
+        let mut length = access.length.min(size - start);
         if length == 0 {
             return self.compute_for(computing, at);
         }
@@ -340,10 +438,10 @@ impl Builder<'_> {
         let kind = if is_followed { AccessKind::Read } else { access.kind };
         if is_followed {
             let frontier = self.frontiers.entry(file).or_default();
-            if start + length <= *frontier {
+            if start + length <= frontier.read {
                 return self.compute_for(computing, at);
             }
-            *frontier = start + length;
+            (start, length) = frontier.advance(start, length, access.loaded_bytes);
         }
         if kind == AccessKind::Read && self.opened.remove(&file) {
             self.push(Action::Open { file }, at);

@@ -32,7 +32,7 @@ pub(crate) fn wait_in(call: CallKind, target: Target) -> Wait {
         CallKind::Metadata | CallKind::List | CallKind::Close => Wait::Metadata,
         CallKind::Sync => Wait::Sync { file },
         CallKind::Asynchronous => Wait::AsynchronousIo,
-        CallKind::Await => Wait::Others,
+        CallKind::Lock | CallKind::Await => Wait::Others,
         CallKind::Sleep => Wait::Timer,
         CallKind::Socket => Wait::Socket,
         CallKind::Duplicate | CallKind::Other => Wait::Unknown,

@@ -113,9 +113,14 @@ impl Thread {
         self.state = if is_asleep { State::Asleep { since: time } } else { State::Ready { since: time } };
     }
 
-    pub(super) fn is_woken(&mut self, time: u64, by: Option<ThreadIndex>) {
+    /// Handles that it can go on, woken by a recorded thread, by an interrupt, or by another program.
+    pub(super) fn is_woken(&mut self, time: u64, by: Option<ThreadIndex>, is_interrupt: bool) {
         if let State::Asleep { since } = self.state {
-            self.push(since, time, ThreadState::Waiting { wait: Wait::Unknown, woken_by: by });
+            let waits_for_lock =
+                matches!(self.context, Context::Call { call, .. } if call.kind == CallKind::Lock);
+            // Only its timer interrupts a wait for another thread.
+            let wait = if is_interrupt && waits_for_lock { Wait::Timeout } else { Wait::Unknown };
+            self.push(since, time, ThreadState::Waiting { wait, woken_by: by });
             self.state = State::Ready { since: time };
         }
     }
@@ -286,7 +291,9 @@ impl Thread {
     pub(super) fn decide(&mut self, target: Target) {
         let reason = self.reason(target);
         for span in &mut self.spans[self.call_spans..] {
-            if let ThreadState::Waiting { wait, .. } = &mut span.state {
+            if let ThreadState::Waiting { wait, .. } = &mut span.state
+                && *wait != Wait::Timeout
+            {
                 *wait = reason;
             }
         }

@@ -1,9 +1,10 @@
 //! Predictions from recordings of storage that is known: of simulated programs whose events are made by hand.
 
-use sakiyomi_explain::recording::MeasuredStorage;
+use sakiyomi_explain::recording::{FileIndex, MeasuredStorage, Pattern, RecordedFile, ThreadState, Wait};
 use sakiyomi_explain::remedies::{Remedy, remedies};
 use sakiyomi_explain::replay::{MetadataCost, Program, ProgramOptions};
-use sakiyomi_explain::{Change, PredictError, Present, Recording, Storage};
+use sakiyomi_explain::summary::summary;
+use sakiyomi_explain::{Change, Ledger, PredictError, Present, Recording, Storage};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_os::system_call::CallKind;
 use sakiyomi_os::tracefs::{Activity, ActivityKind};
@@ -124,6 +125,114 @@ fn a_core_that_the_own_threads_use_is_not_waited_for_twice() {
     };
     let program = Program::new(&recording, &options);
     assert!(!format!("{program:?}").contains("Pause"), "{program:?}");
+}
+
+#[test]
+fn a_thread_that_looks_again_and_again_waits_for_the_one_that_ends_its_wait() {
+    // The reader takes 20 reads of 10 ms; its parent waits for it in turns of 7 ms.
+    let (latency, turn, reads) = (10 * MS, 7 * MS, 20);
+    let mut events = vec![switch(0, 0, false, 10), event(0, 10, ActivityKind::Starts(11))];
+    let mut of_parent = vec![event(5, 10, call(CallKind::Lock, None)), switch(6, 10, true, 0)];
+    for look in 1..=(reads * latency / turn) {
+        let at = look * turn;
+        of_parent.push(interrupted(at, 10));
+        of_parent.push(switch(at + 1, 0, false, 10));
+        of_parent.push(event(at + 2, 10, call(CallKind::Lock, None)));
+        of_parent.push(switch(at + 3, 10, true, 0));
+    }
+    let mut of_reader = vec![switch(10, 0, false, 11)];
+    for index in 0..reads {
+        let (now, at) = (10 + index * latency, index * 7 % reads * (1 << 20));
+        of_reader.push(event(now, 11, call(CallKind::Read, Some(3))));
+        of_reader.push(event(now, 11, ActivityKind::Adds(range(100, at, at + READ))));
+        of_reader.push(switch(now, 11, true, 0));
+        of_reader.push(interrupted(now + latency, 11));
+        of_reader.push(switch(now + latency, 0, false, 11));
+        of_reader.push(event(now + latency, 11, ActivityKind::Reads(range(100, at, at + READ))));
+    }
+    let end = 10 + reads * latency;
+    of_reader.extend([event(end, 11, ActivityKind::Wakes(10)), exit(end + 1, 11)]);
+    events.extend(of_parent);
+    events.extend(of_reader);
+    events.sort_by_key(|event| event.time);
+    events.extend([switch(end + 2, 0, false, 10), exit(end + 3, 10)]);
+    let mut recording = recorded(&[10], &events, end + 3);
+    recording.files[0].size_bytes = Some(reads << 20);
+    let present = Present::fit(&recording).unwrap();
+    assert_near(present.storage.latency, latency, 0.05);
+    let fixed = "latency=1ms,parallel=32,bandwidth=1GB".parse().unwrap();
+    let faster = Change { storage: Storage::Fixed(fixed), ..Change::NONE };
+    assert_near(present.predict(&faster).unwrap().elapsed, reads * MS, 0.05);
+}
+
+#[test]
+fn pages_of_a_mapping_that_were_loaded_with_others_are_read_ahead_as_well() {
+    // Only the first page of each 32 is recorded: the others were there when they were touched.
+    let (latency, window) = (10 * MS, 128 << 10);
+    let mut events = vec![switch(0, 0, false, 10)];
+    let mut now = 0;
+    for index in 0..320 {
+        let at = index * window;
+        events.push(event(now, 10, ActivityKind::Faults(range(100, at, at + 4096))));
+        events.push(event(now, 10, ActivityKind::Adds(range(100, at, at + window))));
+        events.push(switch(now, 10, true, 0));
+        now += latency;
+        events.push(interrupted(now, 10));
+        events.push(switch(now, 0, false, 10));
+        now += MS / 10;
+    }
+    events.push(exit(now, 10));
+    let mut recording = recorded(&[10], &events, now);
+    recording.files[0].size_bytes = Some(320 * window);
+    recording.storage = Some(MeasuredStorage {
+        device: DEVICE,
+        latency_ns: Nanos(latency),
+        parallel: 32,
+        bandwidth_bytes_per_second: 1_000_000_000,
+        read_ahead_bytes: Some(window),
+    });
+    let present = Present::fit(&recording).unwrap();
+    let prefetched = present.predict(&Remedy::Run.change()).unwrap();
+    assert!(prefetched.elapsed.0 * 4 < now, "{prefetched:?} of {now}");
+}
+
+#[test]
+fn many_small_files_of_a_tree_are_one_row_where_none_is_worth_its_own() {
+    let mut recording = scattered(100, 10 * MS, MS / 10);
+    let wait = |file| ThreadState::Waiting {
+        wait: Wait::Read { file: FileIndex(file), pattern: Pattern::Scattered },
+        woken_by: None,
+    };
+    let named = |index: usize| RecordedFile {
+        device: DEVICE,
+        name: Some(format!("/tree/{}/{index}", index % 9)),
+        ..RecordedFile::default()
+    };
+    recording.files = (0..100).map(named).collect();
+    let waits = recording.threads[0].spans.iter_mut();
+    let waits = waits.filter(|span| matches!(span.state, ThreadState::Waiting { .. }));
+    for (index, span) in waits.enumerate() {
+        // One file is waited for as long as 20 others.
+        span.state = wait(if index < 20 { 0 } else { index });
+    }
+    let rows = summary(&recording, &Ledger::of(&recording));
+    let shown: Vec<(Option<&str>, usize)> =
+        rows.iter().map(|row| (row.place.as_deref(), row.files)).collect();
+    // Each directory has about nine files, a twelfth of the time.
+    assert!(shown.contains(&(Some("/tree/0/0"), 1)), "{shown:?}");
+    assert_eq!(shown.iter().map(|(_, files)| files).sum::<usize>(), 81);
+    assert!(
+        rows.iter().all(|row| row.place.is_none() || row.time.0 * 20 >= recording.elapsed_ns.0),
+        "{rows:?}"
+    );
+
+    // Of many directories, each too small, the tree is the row.
+    for (index, file) in recording.files.iter_mut().enumerate() {
+        file.name = Some(format!("/tree/{index}/file"));
+    }
+    let rows = summary(&recording, &Ledger::of(&recording));
+    let tree = rows.iter().find(|row| row.place.as_deref() == Some("/tree")).expect("the tree");
+    assert_eq!(tree.files, 80);
 }
 
 #[test]
