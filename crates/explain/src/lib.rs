@@ -28,5 +28,5 @@ pub mod timeline;
 
 pub use critical_path::{Step, critical_path};
 pub use ledger::{Ledger, LedgerEntry, Term};
-pub use predict::{Change, PredictError, Prediction, Present, Storage};
+pub use predict::{Change, PredictError, Prediction, Prefetching, Present, Storage};
 pub use recording::Recording;

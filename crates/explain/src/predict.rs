@@ -13,7 +13,7 @@ use sakiyomi_scenario::{RunError, Scenario, run_with};
 
 use crate::ledger::{Ledger, Term};
 use crate::recording::{AccessKind, FileAccess, Method, Recording};
-use crate::replay::{MetadataCost, Program, ProgramOptions, Replay};
+use crate::replay::{IsCached, MetadataCost, Program, ProgramOptions, Replay};
 
 /// Read-ahead where the system does not report it: the kernel's default.
 const READ_AHEAD_DEFAULT: Bytes = Bytes(128 << 10);
@@ -22,7 +22,7 @@ const LATENCY_MAX: Nanos = Nanos(10_000_000_000);
 /// Steps of the search for the latency, each of which halves the interval of its logarithm.
 const FIT_STEPS: u32 = 14;
 /// The least half-width of a prediction's interval, as a share: what repeated runs of one program differ by.
-const INTERVAL_MIN_RATIO: f64 = 0.08;
+const INTERVAL_MIN_RATIO: f64 = 0.15;
 /// Share of the elapsed time that may be spent on accesses that are not recorded.
 const UNSEEN_MAX_RATIO: f64 = 0.1;
 /// Least share of the time of opens and look-ups that is left with prefetching, as it was measured of `tar` and `cp`.
@@ -59,8 +59,8 @@ pub struct Change {
     pub memory: Option<Bytes>,
     /// The kernel's read-ahead; as recorded if `None`.
     pub read_ahead: Option<Bytes>,
-    /// Whether the files are prefetched, as by `sakiyomi run`.
-    pub prefetches: bool,
+    /// The prefetching by `sakiyomi run`.
+    pub prefetching: Prefetching,
     /// Time of an open, look-up or listing that waits; in proportion to the latency of the storage if `None`.
     pub metadata: Option<Nanos>,
 }
@@ -71,9 +71,21 @@ impl Change {
         storage: Storage::Present,
         memory: None,
         read_ahead: None,
-        prefetches: false,
+        prefetching: Prefetching::Off,
         metadata: None,
     };
+}
+
+/// Prefetching by `sakiyomi run`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefetching {
+    /// None.
+    #[default]
+    Off,
+    /// Of what the accesses show that is read next.
+    Followed,
+    /// From the start, of all that a run before has used.
+    Learned,
 }
 
 /// A predicted elapsed time.
@@ -192,14 +204,17 @@ impl<'a> Present<'a> {
             metadata,
             sync_ratio,
             prefetches: false,
-            prefetches_small_files: false,
+            is_cached: IsCached::AsRecorded,
         }
     }
 
     fn scenario(&self, change: &Change, storage: &FixedSpec) -> Scenario {
         let recorded = self.recording;
         let read_ahead = recorded.storage.and_then(|storage| storage.read_ahead_bytes).map(Bytes);
-        let limit = if change.prefetches { Distance::Auto } else { Distance::Off };
+        let limit = match change.prefetching {
+            Prefetching::Followed => Distance::Auto,
+            Prefetching::Off | Prefetching::Learned => Distance::Off,
+        };
         Scenario {
             name: String::new(),
             run: RunSpec::default(),
@@ -259,21 +274,21 @@ impl<'a> Present<'a> {
                 vec![self.options(MetadataCost::Each(metadata), ratio)]
             }
         };
-        if change.prefetches {
-            // Small files are read ahead where one thread reads those of one directory after the other, so that their order
-            // can be followed. With them part of the look-ups are made ahead. Otherwise, this is the most to hope for.
-            let is_followed = self.recording.traverses_directories();
-            for options in &mut costs {
-                (options.prefetches, options.prefetches_small_files) = (true, is_followed);
+        self.prefetch(change.prefetching, &mut costs);
+        let start = if change.prefetching == Prefetching::Off { Nanos::ZERO } else { RUN_START };
+        // What was learned is loaded meanwhile, as fast as the storage can.
+        let loading = match change.prefetching {
+            Prefetching::Learned => {
+                let program = Program::loading(self.recording, &self.options(MetadataCost::Recorded, 1.0));
+                simulate(&program, &scenario, drive)?
             }
-            let metadata = MetadataCost::Share(AHEAD_LOOKUP_SHARE);
-            costs.push(ProgramOptions { metadata, prefetches_small_files: true, ..costs[0] });
-        }
-        let start = if change.prefetches { RUN_START } else { Nanos::ZERO };
+            Prefetching::Off | Prefetching::Followed => Nanos::ZERO,
+        };
         let mut times = Vec::new();
         for options in costs {
             let program = Program::new(self.recording, &options);
-            times.push(self.in_proportion(simulate(&program, &scenario, drive)?) + start);
+            let replayed = self.in_proportion(simulate(&program, &scenario, drive)?);
+            times.push(replayed.max(loading) + start);
         }
         let (least, most) = (times.iter().min().copied(), times.iter().max().copied());
         let (least, most) = (least.unwrap_or_default(), most.unwrap_or_default());
@@ -283,6 +298,33 @@ impl<'a> Present<'a> {
             low: Nanos((least.0 as f64 * (1.0 - share).max(0.0)) as u64),
             high: Nanos((most.0 as f64 * (1.0 + share)) as u64),
         })
+    }
+
+    /// Sets what is prefetched. The first variant is the one that is expected.
+    fn prefetch(&self, prefetching: Prefetching, costs: &mut Vec<ProgramOptions>) {
+        // With the data, part of the look-ups are made ahead.
+        let metadata = MetadataCost::Share(AHEAD_LOOKUP_SHARE);
+        match prefetching {
+            Prefetching::Off => {}
+            Prefetching::Followed => {
+                // Small files are read ahead where one thread reads those of one directory after the other, so that their
+                // order can be followed. Otherwise, this is the most to hope for.
+                let is_followed = self.recording.traverses_directories();
+                let is_cached = if is_followed { IsCached::SmallFiles } else { IsCached::AsRecorded };
+                for options in costs.iter_mut() {
+                    (options.prefetches, options.is_cached) = (true, is_cached);
+                }
+                costs.push(ProgramOptions { metadata, is_cached: IsCached::SmallFiles, ..costs[0] });
+            }
+            Prefetching::Learned => {
+                let least = costs.last().map_or(metadata, |options| options.metadata);
+                for options in costs.iter_mut() {
+                    options.is_cached = IsCached::Everything;
+                }
+                costs.insert(0, ProgramOptions { metadata, ..costs[0] });
+                costs.push(ProgramOptions { metadata: least, ..costs[0] });
+            }
+        }
     }
 
     fn in_proportion(&self, simulated: Nanos) -> Nanos {

@@ -3,7 +3,7 @@
 use sakiyomi_drive::fixed::FixedSpec;
 use sakiyomi_model::{Bytes, Nanos};
 
-use crate::predict::{Change, PredictError, Prediction, Present, Storage};
+use crate::predict::{Change, PredictError, Prediction, Prefetching, Present, Storage};
 
 /// Read-aheads of the kernel that are considered.
 const READ_AHEADS: [Bytes; 2] = [Bytes(1 << 20), Bytes(4 << 20)];
@@ -18,6 +18,8 @@ const STEPS_PER_E: f64 = 40.0;
 pub enum Remedy {
     /// Prefetching by `sakiyomi run`.
     Run,
+    /// Prefetching by `sakiyomi run` as it has learned from a run before.
+    LearnedRun,
     /// A larger read-ahead of the kernel, of all files on this storage.
     ReadAhead(Bytes),
     /// Storage that takes no time: what all remedies together can gain at most.
@@ -51,7 +53,7 @@ impl PredictedRemedy {
 pub fn remedies(present: &Present<'_>, read_ahead: Bytes) -> Result<Vec<PredictedRemedy>, PredictError> {
     let larger = READ_AHEADS.into_iter().filter(|&bytes| bytes > read_ahead);
     let mut all: Vec<PredictedRemedy> = Vec::new();
-    for remedy in std::iter::once(Remedy::Run).chain(larger.map(Remedy::ReadAhead)) {
+    for remedy in [Remedy::Run, Remedy::LearnedRun].into_iter().chain(larger.map(Remedy::ReadAhead)) {
         all.push(PredictedRemedy { remedy, prediction: present.predict(&remedy.change())? });
     }
     // Of equally good ones the first: `run` concerns one program, and a small read-ahead harms others less.
@@ -66,7 +68,8 @@ impl Remedy {
     #[must_use]
     pub fn change(self) -> Change {
         match self {
-            Remedy::Run => Change { prefetches: true, ..Change::NONE },
+            Remedy::Run => Change { prefetching: Prefetching::Followed, ..Change::NONE },
+            Remedy::LearnedRun => Change { prefetching: Prefetching::Learned, ..Change::NONE },
             Remedy::ReadAhead(bytes) => Change { read_ahead: Some(bytes), ..Change::NONE },
             Remedy::NoWaiting => {
                 let instant = FixedSpec { latency: Nanos(1), parallel: 1024, ..FixedSpec::default() };

@@ -6,6 +6,7 @@
 //! whose threads race for work is replayed with the division of work that was recorded.
 
 mod cores;
+mod loading;
 mod program;
 
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_scenario::Workload;
 use sakiyomi_scenario::workload::{Action, Completed, Setup, ThreadIndex, View};
 
-pub use program::{MetadataCost, ProgramOptions};
+pub use program::{IsCached, MetadataCost, ProgramOptions};
 
 /// A program that is replayed.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use sakiyomi_model::Nanos;
 
 use crate::critical_path::critical_path;
 use crate::ledger::{Ledger, Term};
-use crate::recording::Recording;
+use crate::recording::{AccessKind, Recording};
 
 /// Share of the elapsed time from which on a file or a directory is shown by itself.
 const OWN_ROW_RATIO: f64 = 0.05;
@@ -117,6 +117,18 @@ pub struct Interval {
     pub awaiting_core: Nanos,
     /// Waiting for storage.
     pub storage: Nanos,
+    /// Bytes of files that all threads read or touched. Of a mapping, at least those that were loaded for it.
+    pub read_bytes: u64,
+    /// Bytes that were loaded from storage for it.
+    pub loaded_bytes: u64,
+}
+
+/// Adds bytes to intervals in equal parts.
+fn spread(intervals: &mut [Interval], bytes: u64, of: impl Fn(&mut Interval) -> &mut u64) {
+    let count = intervals.len() as u64;
+    for (index, interval) in (0..count).zip(intervals) {
+        *of(interval) += bytes * (index + 1) / count - bytes * index / count;
+    }
 }
 
 /// Divides the elapsed time into equal intervals.
@@ -141,6 +153,20 @@ pub fn intervals(recording: &Recording) -> Vec<Interval> {
                 _ => {}
             }
             from = to;
+        }
+    }
+    for access in recording.threads.iter().flat_map(|thread| &thread.accesses) {
+        let is_read = matches!(access.kind, AccessKind::Read | AccessKind::DirectRead | AccessKind::Mapping);
+        if is_read {
+            // Only the first page of a mapping that is loaded with others is recorded.
+            let is_mapping = access.kind == AccessKind::Mapping;
+            let read = if is_mapping { access.length.max(access.loaded_bytes) } else { access.length };
+            let first = (access.begun_ns.0 / length) as usize;
+            let last =
+                ((access.ended_ns.0 / length) as usize).clamp(first, intervals.len().max(first + 1) - 1);
+            let Some(during) = intervals.get_mut(first..=last) else { continue };
+            spread(during, read, |interval| &mut interval.read_bytes);
+            spread(during, access.loaded_bytes, |interval| &mut interval.loaded_bytes);
         }
     }
     intervals

@@ -10,6 +10,7 @@
 pub(crate) mod axis;
 pub(crate) mod bars;
 pub(crate) mod ends;
+pub(crate) mod flame;
 pub(crate) mod frame;
 pub(crate) mod layout;
 pub(crate) mod lines;
@@ -26,7 +27,7 @@ use frame::{Drawing, Frame};
 pub(crate) use over_time::{Panel, TimeChart};
 
 /// Names of all charts, by which a caller can determine in advance the files that would be overwritten.
-pub const NAMES: [&str; 34] = [
+pub const NAMES: [&str; 35] = [
     "accesses",
     "accuracy",
     "allowance",
@@ -42,6 +43,7 @@ pub const NAMES: [&str; 34] = [
     "distribution",
     "distributions",
     "errors",
+    "flame-graph",
     "hits",
     "in-flight",
     "ios",

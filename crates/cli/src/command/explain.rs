@@ -114,8 +114,8 @@ impl Explain {
         let begun = Instant::now();
         if let Some(path) = &self.recording {
             let recording = load(path)?;
-            let document =
-                Document::new(provenance::run(begun.elapsed()), document::explain(&recording, None));
+            let (result, _) = document::explain(&recording, None);
+            let document = Document::new(provenance::run(begun.elapsed()), result);
             if let Some(out) = &out {
                 out.write_report(&document)?;
             }
@@ -229,9 +229,10 @@ impl Explain {
         signals: &Signals,
         common: &Common,
     ) {
-        let mut result = document::explain(recording, end);
+        let (mut result, remedies) = document::explain(recording, end);
         if self.attempt
-            && let Err(error) = attempt::attempt(&self.command, recording, &mut result, signals, common)
+            && let Err(error) =
+                attempt::attempt(&self.command, recording, (&mut result, &remedies), signals, common)
         {
             print_error(&format!("{error:#}"));
         }

@@ -6,11 +6,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use sakiyomi_explain::record::measure_place;
-use sakiyomi_explain::{Change, Present, Storage};
+use sakiyomi_explain::{Change, Prefetching, Present, Storage};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_report::Document;
 use sakiyomi_report::result::{ExplainPrediction, WhatifResult};
 
+use super::explain::document::prefetching_name;
 use super::explain::{document, load};
 use crate::console::Common;
 use crate::drive_file::drive_spec;
@@ -49,7 +50,7 @@ pub(crate) struct Whatif {
     /// Time of an open, look-up or listing that waits [default: in proportion to the latency of the storage]
     #[arg(long, value_name = "DURATION")]
     metadata: Option<Nanos>,
-    /// Predict each combination with prefetching by `sakiyomi run` as well
+    /// Predict each combination with prefetching by `sakiyomi run` as well, at first and as it has learned from a run before
     #[arg(long)]
     run: bool,
     /// Write result.json, report.html, report.md and the charts to this directory
@@ -121,23 +122,27 @@ impl Whatif {
             [] => vec![None],
             sizes => sizes.iter().copied().map(Some).collect(),
         };
+        let ways: &[Prefetching] = match self.run {
+            true => &[Prefetching::Off, Prefetching::Followed, Prefetching::Learned],
+            false => &[Prefetching::Off],
+        };
         let mut changes = Vec::new();
         for (storage, drive) in &storages {
             for memory in or_none(&self.memory) {
                 for read_ahead in or_none(&self.read_ahead) {
-                    for prefetches in if self.run { vec![false, true] } else { vec![false] } {
+                    for &prefetching in ways {
                         let words = [
                             (!drive.is_empty()).then(|| drive.clone()),
                             memory.map(|size| format!("memory of {size}")),
                             read_ahead.map(|size| format!("read-ahead of {size}")),
-                            prefetches.then(|| "prefetching".to_owned()),
+                            prefetching_name(prefetching).map(str::to_owned),
                         ];
                         let name = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
                         let change = Change {
                             storage: storage.clone(),
                             memory,
                             read_ahead,
-                            prefetches,
+                            prefetching,
                             metadata: self.metadata,
                         };
                         changes.push((change, name));

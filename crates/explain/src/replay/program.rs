@@ -30,10 +30,21 @@ pub struct ProgramOptions {
     /// Factor of the recorded waits for written data to be on storage.
     pub sync_ratio: f64,
     /// Whether files are prefetched, as by `sakiyomi run`: mappings by their touched pages, files of which a large part is
-    /// read by their frontier.
+    /// read by the position of their reader.
     pub prefetches: bool,
-    /// Whether small files are in the page cache before they are read, as where `sakiyomi run` knows their order.
-    pub prefetches_small_files: bool,
+    /// The files that are in the page cache before they are used.
+    pub is_cached: IsCached,
+}
+
+/// Files that are in the page cache before they are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsCached {
+    /// Those that were when the program was recorded.
+    AsRecorded,
+    /// Small ones as well, as where `sakiyomi run` knows their order.
+    SmallFiles,
+    /// All, as where `sakiyomi run` has learned them and loads them faster than they are used.
+    Everything,
 }
 
 /// The time of an open, look-up or listing that waited for storage.
@@ -61,16 +72,10 @@ impl Program {
             .enumerate()
             .map(|(number, (thread, splits))| {
                 let opened = files.opened[number].clone();
-                let frontiers = BTreeMap::new();
+                let streams = BTreeMap::new();
                 let operations = Timed::default();
-                let builder = Builder {
-                    files: &files,
-                    free_cores: &free_cores,
-                    options,
-                    opened,
-                    frontiers,
-                    operations,
-                };
+                let builder =
+                    Builder { files: &files, free_cores: &free_cores, options, opened, streams, operations };
                 builder.build(thread, splits)
             })
             .collect();
@@ -123,11 +128,11 @@ fn wake_times(recording: &Recording) -> Vec<BTreeSet<Nanos>> {
 }
 
 /// The files of the simulated storage.
-struct Files {
-    setups: Vec<FileSetup>,
+pub(super) struct Files {
+    pub(super) setups: Vec<FileSetup>,
     /// For each thread, the files that it uses first.
     opened: Vec<BTreeSet<FileIndex>>,
-    index: BTreeMap<usize, FileIndex>,
+    pub(super) index: BTreeMap<usize, FileIndex>,
     /// Files of which a large part is used.
     dense: BTreeSet<FileIndex>,
     /// Written data of which the file is not known.
@@ -136,7 +141,7 @@ struct Files {
 }
 
 impl Files {
-    fn of(recording: &Recording, options: &ProgramOptions) -> Files {
+    pub(super) fn of(recording: &Recording, options: &ProgramOptions) -> Files {
         #[derive(Default)]
         struct Use {
             end: u64,
@@ -181,7 +186,11 @@ impl Files {
             // Read-ahead may load more than is used, and what is in the cache at the begin is not loaded.
             let is_cold = loaded * 2 >= used.min(size);
             let is_small = size < FOLLOWED_MIN_BYTES;
-            let is_prefetched = is_small && small_files >= SMALL_FILES_MIN && options.prefetches_small_files;
+            let is_prefetched = match options.is_cached {
+                IsCached::AsRecorded => false,
+                IsCached::SmallFiles => is_small && small_files >= SMALL_FILES_MIN,
+                IsCached::Everything => true,
+            };
             if loaded as f64 >= DENSE_USE_RATIO * size as f64 {
                 files.dense.insert(FileIndex(files.setups.len()));
             }
@@ -215,7 +224,7 @@ impl Files {
         files
     }
 
-    fn size(&self, file: FileIndex) -> u64 {
+    pub(super) fn size(&self, file: FileIndex) -> u64 {
         self.setups[file.0].size.0
     }
 }
@@ -227,7 +236,7 @@ struct Builder<'a> {
     /// Files that are not open yet.
     opened: BTreeSet<FileIndex>,
     /// Of each file that is prefetched by the position of its reader.
-    frontiers: BTreeMap<FileIndex, Frontier>,
+    streams: BTreeMap<FileIndex, Streams>,
     operations: Timed,
 }
 
@@ -269,24 +278,43 @@ fn served_wait(spans: &[Span], index: usize) -> Option<Wait> {
     wait_of(before).or_else(|| wait_of(after))
 }
 
-/// The position of a reader whose file is prefetched, in bytes.
+/// The places of a file, which is prefetched, where a thread reads on from access to access.
 #[derive(Debug, Default)]
-struct Frontier {
+struct Streams {
+    /// The last used one first.
+    streams: Vec<Stream>,
+}
+
+/// A part of a file that is read from its first byte on, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    begun: u64,
     /// End of what was read.
     read: u64,
     /// End of what was loaded for it.
     loaded: u64,
 }
 
-impl Frontier {
-    /// Goes on to an access for which `loaded` bytes were loaded; returns the range that is read, from its first byte and
-    /// with its length. An access to a mapping is recorded only where its page was not loaded, so that pages before it
-    /// that were loaded were read as well.
-    fn advance(&mut self, start: u64, length: u64, loaded: u64) -> (u64, u64) {
-        let from = if start <= self.loaded { self.read } else { start };
-        self.read = start + length;
-        self.loaded = self.loaded.max(start).max(self.read) + loaded;
-        (from, self.read - from)
+impl Streams {
+    /// Streams of a file at a time.
+    const STREAMS_MAX: usize = 8;
+
+    /// Goes on to an access for which `loaded` bytes were loaded; returns the range that is read, as its first byte and its
+    /// length, or `None` if all of it was read before. An access to a mapping is recorded only where its page was not
+    /// loaded, so that pages before it that were loaded were read as well.
+    fn advance(&mut self, start: u64, length: u64, loaded: u64) -> Option<(u64, u64)> {
+        let end = start + length;
+        let known = self.streams.iter().position(|stream| (stream.begun..=stream.loaded).contains(&start));
+        let mut stream = match known {
+            Some(known) => self.streams.remove(known),
+            None => Stream { begun: start, read: start, loaded: start },
+        };
+        let from = stream.read;
+        stream.read = stream.read.max(end);
+        stream.loaded = stream.loaded.max(stream.read) + loaded;
+        self.streams.truncate(Self::STREAMS_MAX - 1);
+        self.streams.insert(0, stream);
+        (end > from).then(|| (from, end - from))
     }
 }
 
@@ -432,16 +460,16 @@ impl Builder<'_> {
         if length == 0 {
             return self.compute_for(computing, at);
         }
-        // A prefetcher follows the frontier: data behind it is in the page cache, and a mapping is followed like reads.
+        // A prefetcher follows the reader: data behind it is in the page cache, and a mapping is followed like reads.
         let is_followed =
             self.options.prefetches && self.files.dense.contains(&file) && access.kind != AccessKind::Write;
         let kind = if is_followed { AccessKind::Read } else { access.kind };
         if is_followed {
-            let frontier = self.frontiers.entry(file).or_default();
-            if start + length <= frontier.read {
-                return self.compute_for(computing, at);
+            let streams = self.streams.entry(file).or_default();
+            match streams.advance(start, length, access.loaded_bytes) {
+                Some(range) => (start, length) = range,
+                None => return self.compute_for(computing, at),
             }
-            (start, length) = frontier.advance(start, length, access.loaded_bytes);
         }
         if kind == AccessKind::Read && self.opened.remove(&file) {
             self.push(Action::Open { file }, at);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use sakiyomi_explain::critical_path::critical_path;
 use sakiyomi_explain::recording::Method;
 use sakiyomi_explain::summary::{intervals, summary};
-use sakiyomi_explain::{Change, Ledger, Present, Recording};
+use sakiyomi_explain::{Change, Ledger, Prefetching, Present, Recording};
 use sakiyomi_model::Nanos;
 use sakiyomi_os::system_call::CallKind;
 use sakiyomi_os::tracefs::{Activity, ActivityKind};
@@ -91,10 +91,12 @@ proptest! {
     #[test]
     fn a_replay_of_anything_ends_and_is_the_same_each_time(recording in any_recording()) {
         if let Ok(present) = Present::fit(&recording) {
-            let change = Change { prefetches: true, ..Change::NONE };
+            for prefetching in [Prefetching::Followed, Prefetching::Learned] {
+            let change = Change { prefetching, ..Change::NONE };
             let prediction = present.predict(&change).unwrap();
             prop_assert!(prediction.low <= prediction.elapsed && prediction.elapsed <= prediction.high);
             prop_assert_eq!(present.predict(&change).unwrap(), prediction);
+            }
         }
     }
 }

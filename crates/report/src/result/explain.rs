@@ -119,6 +119,12 @@ pub struct ExplainInterval {
     pub io_wait_ns: u64,
     /// Anything else, in nanoseconds.
     pub other_ns: u64,
+    /// Bytes of files that all threads read or touched, from the page cache or past it.
+    #[serde(default)]
+    pub read_bytes: u64,
+    /// Bytes that were loaded from storage for it, with those that were read ahead.
+    #[serde(default)]
+    pub loaded_bytes: u64,
 }
 
 /// The model of the present storage.

@@ -2,10 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use sakiyomi_explain::Recording;
+use sakiyomi_explain::remedies::Remedy;
 use sakiyomi_io::page_cache;
 use sakiyomi_os::process::command::{Running, Signals};
 use sakiyomi_report::result::ExplainResult;
@@ -24,41 +26,52 @@ const LONG_RUN: Duration = Duration::from_secs(30);
 /// The shell's script for a command whose output and input are nobody's: it was printed once already.
 const SILENT: &str = "exec \"$@\" >/dev/null 2>&1 </dev/null";
 
-/// Sets the times of the remedies that are tried in the result.
+/// Sets the times of the remedies that are tried in the result, whose predictions have these remedies.
 pub(super) fn attempt(
     command: &[OsString],
     recording: &Recording,
-    result: &mut ExplainResult,
+    (result, remedies): (&mut ExplainResult, &[Remedy]),
     signals: &Signals,
     common: &Common,
 ) -> Result<()> {
-    let device = recording.main_device();
-    let tried: Vec<usize> = (0..result.predictions.len()).take(REMEDIES_MAX).collect();
+    let tried = &remedies[..remedies.len().min(REMEDIES_MAX)];
     if tried.is_empty() {
         return Ok(());
+    }
+    let mut profiles = None;
+    if tried.contains(&Remedy::LearnedRun) {
+        common.note("running once to learn what is prefetched");
+        make_cold(recording);
+        let learned = Profiles::create()?;
+        timed(command, &Prefetcher::Learning(&learned.0), signals)?;
+        profiles = Some(learned);
     }
     let repetitions = if result.elapsed_ns > LONG_RUN.as_nanos() as u64 { LONG_TRIES_MAX } else { TRIES_MAX };
     let mut times = vec![Vec::new(); tried.len() + 1];
     for repetition in 0..repetitions {
-        for (turn, times) in times.iter_mut().enumerate() {
-            let change = match turn {
-                0 => "without a remedy",
-                turn => &result.predictions[tried[turn - 1]].change,
-            };
+        let turns = std::iter::once(None).chain(tried.iter().copied().map(Some));
+        for (turn, (remedy, times)) in turns.zip(&mut times).enumerate() {
+            let change =
+                turn.checked_sub(1).map_or("without a remedy", |index| &result.predictions[index].change);
             common.note(&format!("trying {} of {repetitions}: {change}", repetition + 1));
             make_cold(recording);
-            let of_remedy = (turn > 0).then(|| &result.predictions[tried[turn - 1]]);
-            let read_ahead = of_remedy.and_then(|prediction| read_ahead_of(prediction.command.as_deref()?));
-            let prefetches = of_remedy.is_some() && read_ahead.is_none();
-            let setting = match (read_ahead, device) {
-                (Some(kib), Some(device)) => match Setting::change(read_ahead_file(device), &kib) {
-                    Ok(setting) => Some(setting),
-                    // Without the right to change it, it is not tried.
-                    Err(_) => continue,
-                },
+            let prefetcher = match (remedy, &profiles) {
+                (Some(Remedy::Run), _) => Prefetcher::New,
+                (Some(Remedy::LearnedRun), Some(profiles)) => Prefetcher::Learning(&profiles.0),
+                _ => Prefetcher::None,
+            };
+            let setting = match (remedy, recording.main_device()) {
+                (Some(Remedy::ReadAhead(bytes)), Some(device)) => {
+                    let kib = (bytes.0 >> 10).to_string();
+                    match Setting::change(read_ahead_file(device), &kib) {
+                        Ok(setting) => Some(setting),
+                        // Without the right to change it, it is not tried.
+                        Err(_) => continue,
+                    }
+                }
                 _ => None,
             };
-            times.push(timed(command, prefetches, signals)?);
+            times.push(timed(command, &prefetcher, signals)?);
             drop(setting);
         }
     }
@@ -67,15 +80,37 @@ pub(super) fn attempt(
         times.get(times.len() / 2).map(|time| time.as_nanos() as u64)
     });
     result.tried_plain_ns = medians.next().flatten();
-    for (index, median) in tried.into_iter().zip(medians) {
-        result.predictions[index].tried_ns = median;
+    for (prediction, median) in result.predictions.iter_mut().zip(medians) {
+        prediction.tried_ns = median;
     }
     Ok(())
 }
 
-/// Returns the read-ahead in KiB that a command sets.
-fn read_ahead_of(command: &str) -> Option<String> {
-    Some(command.strip_prefix("echo ")?.split_once(' ')?.0.to_owned())
+/// The prefetching with which a command is tried.
+enum Prefetcher<'a> {
+    None,
+    /// By `sakiyomi run` that knows nothing of it.
+    New,
+    /// By `sakiyomi run` with the profiles of this directory.
+    Learning(&'a Path),
+}
+
+/// A directory for profiles of learned accesses, removed when this is dropped.
+struct Profiles(PathBuf);
+
+impl Profiles {
+    fn create() -> Result<Profiles> {
+        let path = std::env::temp_dir().join(format!("sakiyomi-explain-{}", std::process::id()));
+        fs::create_dir(&path)
+            .with_context(|| format!("cannot create {} for what is learned", path.display()))?;
+        Ok(Profiles(path))
+    }
+}
+
+impl Drop for Profiles {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Drops the files that were loaded in the recording from the page cache, and as root also names and attributes.
@@ -101,12 +136,33 @@ fn make_cold(recording: &Recording) {
 }
 
 /// Runs the command once; returns its elapsed time.
-fn timed(command: &[OsString], prefetches: bool, signals: &Signals) -> Result<Duration> {
+fn timed(command: &[OsString], prefetcher: &Prefetcher<'_>, signals: &Signals) -> Result<Duration> {
     let mut words: Vec<OsString> = ["sh", "-c", SILENT, "sh"].map(OsString::from).to_vec();
-    if prefetches {
+    if let Prefetcher::Learning(profiles) = prefetcher {
+        let mut cache = OsString::from("XDG_CACHE_HOME=");
+        cache.push(profiles);
+        words.extend([OsString::from("env"), cache]);
+    }
+    if !matches!(prefetcher, Prefetcher::None) {
         let own = std::env::current_exe().context("the program file of this command is not known")?;
         words.push(own.into_os_string());
-        words.extend(["run", "--no-learn", "--"].map(OsString::from));
+        words.push("run".into());
+        if matches!(prefetcher, Prefetcher::New) {
+            words.push("--no-learn".into());
+        }
+        words.push("--".into());
+    }
+    if let Prefetcher::Learning(_) = prefetcher {
+        // The command itself has its own cache.
+        words.push("env".into());
+        match std::env::var_os("XDG_CACHE_HOME") {
+            Some(own) => {
+                let mut cache = OsString::from("XDG_CACHE_HOME=");
+                cache.push(own);
+                words.push(cache);
+            }
+            None => words.extend(["-u", "XDG_CACHE_HOME"].map(OsString::from)),
+        }
     }
     words.extend_from_slice(command);
     let begun = Instant::now();

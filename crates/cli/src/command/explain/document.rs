@@ -4,7 +4,7 @@ use sakiyomi_explain::ledger::Term;
 use sakiyomi_explain::recording::{Method, Pattern};
 use sakiyomi_explain::remedies::{PredictedRemedy, Remedy, remedies};
 use sakiyomi_explain::summary::{SummaryRow, intervals, summary};
-use sakiyomi_explain::{Ledger, Present, Recording};
+use sakiyomi_explain::{Ledger, PredictError, Prefetching, Present, Recording};
 use sakiyomi_io::page_cache::device_numbers;
 use sakiyomi_model::Bytes;
 use sakiyomi_os::process::command::End;
@@ -16,7 +16,8 @@ use super::READ_AHEAD_DEFAULT;
 use crate::child::code_and_signal;
 
 /// Returns the result of a recording, whose program ended with `end` if it is known.
-pub(crate) fn explain(recording: &Recording, end: Option<End>) -> ExplainResult {
+/// With it the remedies of its predictions, in the same order.
+pub(crate) fn explain(recording: &Recording, end: Option<End>) -> (ExplainResult, Vec<Remedy>) {
     let ledger = Ledger::of(recording);
     let (exit_code, signal) = code_and_signal(end.map(|end| end.status));
     let mut result = ExplainResult {
@@ -35,11 +36,12 @@ pub(crate) fn explain(recording: &Recording, end: Option<End>) -> ExplainResult 
         notes: recording.notes.clone(),
         ..ExplainResult::default()
     };
-    match Present::fit(recording).and_then(|present| predict(&present, recording, &mut result)) {
-        Ok(()) => {}
-        Err(why) => result.not_predicted = Some(why.to_string()),
-    }
-    result
+    let predicted = Present::fit(recording).and_then(|present| predict(&present, recording, &mut result));
+    let remedies = predicted.unwrap_or_else(|why| {
+        result.not_predicted = Some(why.to_string());
+        Vec::new()
+    });
+    (result, remedies)
 }
 
 fn term(row: SummaryRow) -> ExplainTerm {
@@ -83,6 +85,8 @@ fn spans(recording: &Recording) -> Vec<ExplainInterval> {
             core_wait_ns: interval.awaiting_core.0,
             io_wait_ns: interval.storage.0,
             other_ns: length.saturating_sub(known.0),
+            read_bytes: interval.read_bytes,
+            loaded_bytes: interval.loaded_bytes,
         }
     };
     intervals(recording).into_iter().map(span).collect()
@@ -98,20 +102,34 @@ pub(crate) fn storage(present: &Present<'_>) -> ExplainStorage {
     }
 }
 
+/// Adds predictions to a result; returns their remedies.
 fn predict(
     present: &Present<'_>,
     recording: &Recording,
     result: &mut ExplainResult,
-) -> Result<(), sakiyomi_explain::PredictError> {
+) -> Result<Vec<Remedy>, PredictError> {
     let read_ahead = recording.storage.and_then(|storage| storage.read_ahead_bytes).map(Bytes);
+    let mut all = Vec::new();
     for predicted in remedies(present, read_ahead.unwrap_or(READ_AHEAD_DEFAULT))? {
         match predicted.remedy {
             Remedy::NoWaiting => result.without_waiting_ns = Some(predicted.prediction.elapsed.0),
-            _ => result.predictions.push(prediction(&predicted, present, recording)),
+            remedy => {
+                all.push(remedy);
+                result.predictions.push(prediction(&predicted, present, recording));
+            }
         }
     }
     result.storage = Some(storage(present));
-    Ok(())
+    Ok(all)
+}
+
+/// Returns the name of prefetching; `None` without it.
+pub(crate) fn prefetching_name(prefetching: Prefetching) -> Option<&'static str> {
+    match prefetching {
+        Prefetching::Off => None,
+        Prefetching::Followed => Some("prefetching"),
+        Prefetching::Learned => Some("prefetching learned from a run before that read the same"),
+    }
 }
 
 fn prediction(
@@ -119,8 +137,9 @@ fn prediction(
     present: &Present<'_>,
     recording: &Recording,
 ) -> ExplainPrediction {
+    let name = prefetching_name(predicted.remedy.change().prefetching).unwrap_or_default().to_owned();
     let (change, command) = match predicted.remedy {
-        Remedy::Run => ("prefetching".to_owned(), run_command(&recording.program)),
+        Remedy::Run | Remedy::LearnedRun => (name, run_command(&recording.program)),
         Remedy::ReadAhead(bytes) => {
             let command = format!("echo {} | sudo tee {}", bytes.0 >> 10, read_ahead_file(present.device()));
             (format!("a read-ahead of {bytes}"), Some(command))

@@ -3,8 +3,9 @@
 use super::{ExplainInterval, ExplainKind, ExplainPrediction, ExplainResult, ExplainTerm};
 use crate::chart::Chart;
 use crate::chart::bars::{self, Bars, Row};
+use crate::chart::flame::{self, Flame, Leaf};
 use crate::chart::layout::short;
-use crate::chart::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
+use crate::chart::over_time::{Join, Kind, Layer, Panel, Quantity, Span, TimeChart, TimeRange};
 use crate::chart::palette::{self, Color};
 use crate::number::{count, duration, percent, ratio};
 
@@ -25,9 +26,13 @@ pub(super) fn charts(result: &ExplainResult) -> Vec<Chart> {
     let mut charts = Vec::new();
     if !result.terms.is_empty() {
         charts.push(ledger(result));
+        charts.push(flame_graph(result));
     }
     if result.intervals.len() > 1 {
         charts.push(over_time(result).draw());
+        if result.intervals.iter().any(|interval| interval.read_bytes > 0) {
+            charts.push(data(result).draw());
+        }
     }
     charts.extend(predictions(&result.predictions, result.elapsed_ns));
     charts
@@ -61,6 +66,74 @@ fn ledger(result: &ExplainResult) -> Chart {
         parts: PARTS.to_vec(),
         rows: result.terms.iter().take(BARS_MAX).map(row).collect(),
     })
+}
+
+/// Kinds of activity in a block of the flame graph, which has text: label, color.
+const BLOCKS: [(&str, Color); 4] = [
+    ("storage", palette::READ_DATA),
+    ("computing", palette::SHARES),
+    ("waiting for a core", palette::STALL),
+    ("other", palette::IDLE),
+];
+
+fn flame_graph(result: &ExplainResult) -> Chart {
+    let leaf = |term: &ExplainTerm| {
+        let program = if term.program.is_empty() { "not known" } else { &term.program };
+        Leaf {
+            path: vec![program.to_owned(), term.place(), term.kind.describe().to_owned()],
+            time: term.time_ns,
+            color: BLOCKS[part_of(term.kind)].1,
+        }
+    };
+    flame::chart(Flame {
+        name: "flame-graph",
+        title: "Programs, files and accesses",
+        caption: "Widths are times on the critical path; what is not of a file has no block at that level."
+            .to_owned(),
+        x_title: "time",
+        levels: vec!["program", "file", "spent on"],
+        keys: BLOCKS.to_vec(),
+        leaves: result.terms.iter().map(leaf).collect(),
+    })
+}
+
+/// Draws what the program read of its files, and what was loaded from storage for it.
+fn data(result: &ExplainResult) -> TimeChart {
+    let ends = result.intervals.iter().map(|interval| interval.until_ns);
+    let spans: Vec<Span> = std::iter::once(0).chain(ends.clone()).zip(ends).collect();
+    let per_second = |bytes: fn(&ExplainInterval) -> u64| {
+        let rate = |(interval, &(from, to)): (&ExplainInterval, &Span)| {
+            (to > from).then(|| bytes(interval) as f64 * 1e9 / (to - from) as f64)
+        };
+        result.intervals.iter().zip(&spans).map(rate).collect::<Vec<Option<f64>>>()
+    };
+    let panel = |name: &str, color, values| Panel {
+        name: name.to_owned(),
+        layers: vec![Layer {
+            label: name.to_owned(),
+            color,
+            values,
+            join: Join::MeanOverTime,
+            weights: spans.iter().map(|&(from, to)| (to - from) as f64).collect(),
+        }],
+        spans: spans.clone(),
+        bands: Vec::new(),
+    };
+    TimeChart {
+        name: "throughput",
+        kind: Kind::BytesPerSecond,
+        range: TimeRange { from_ns: 0, to_ns: result.elapsed_ns },
+        panels: vec![
+            panel("read by the program", palette::COMPUTES, per_second(|interval| interval.read_bytes)),
+            panel("loaded from storage", palette::READ_SEEK, per_second(|interval| interval.loaded_bytes)),
+        ],
+        title: "The page cache and the storage over time",
+        caption: "What is read without being loaded at that time was in the page cache: read ahead, or used before.",
+        x_title: "time",
+        y_title: "bytes per second",
+        spans_are: "intervals",
+        bands_are: "",
+    }
 }
 
 fn part_of(kind: ExplainKind) -> usize {

@@ -31,6 +31,8 @@ pub(crate) fn explained() -> Document<ExplainResult> {
         core_wait_ns: 24 * MS,
         io_wait_ns: 1340 * MS,
         other_ns: 16 * MS,
+        read_bytes: (40 + index * 10) << 20,
+        loaded_bytes: 64 << 20,
     };
     let prediction = |change: &str, command: &str, predicted: u64, is_proposed| ExplainPrediction {
         change: change.to_owned(),
