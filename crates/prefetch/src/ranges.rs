@@ -70,6 +70,7 @@ use sakiyomi_io::{Access, IoFile};
 use crate::budget;
 use crate::cached_file::CachedFile;
 use crate::fetcher::{Fetcher, Job};
+use crate::retention::Retention;
 pub use error::Error;
 pub use mapped::MappedReader;
 use planner::{PIECE_MAX_BYTES, PIECES_IN_FLIGHT_MAX, Planner};
@@ -165,6 +166,7 @@ impl Builder {
             file: CachedFile::new(own),
             planner: Mutex::new(Planner::new(ranges, page_size() as u64, window)),
             prefetched_bytes: AtomicU64::new(0),
+            retention: Retention::new(PIECES_IN_FLIGHT_MAX as u32),
             is_uncacheable: AtomicBool::new(false),
         };
         let prefetch = Prefetch {
@@ -315,7 +317,8 @@ struct Shared {
     file: CachedFile,
     planner: Mutex<Planner>,
     prefetched_bytes: AtomicU64,
-    /// Whether data was not in the page cache after it had been read.
+    retention: Retention,
+    /// Whether data is not in the page cache after it has been read.
     is_uncacheable: AtomicBool,
 }
 
@@ -342,11 +345,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns whether the page cache holds any of a piece that was just read. If not, the kernel does not cache the file,
-    /// and prefetching would read everything twice: it ends.
+    /// Returns whether the page cache holds any of a piece that was just read. If the kernel does not cache the file,
+    /// prefetching would read everything twice: it ends.
     fn is_cached(&self, piece: &Range<u64>) -> bool {
         let is_cached = self.file.find(piece).is_none_or(|found| found.cached > 0);
-        if !is_cached {
+        if !self.retention.observe(is_cached) {
             self.is_uncacheable.store(true, Relaxed);
             self.planner().stop();
         }
