@@ -66,8 +66,8 @@ pub struct Identified {
 }
 
 /// Identifies a drive from the requests of `measured`, which are [in order](sakiyomi_validate::in_order) and replayed at
-/// `pace`, beginning at `start`. `progress` is called after each replay with their number; if it returns false, the
-/// search ends with what it has. Returns `None` if `start` is impossible or too small for the requests.
+/// `pace`, beginning at `start`. `progress` is called after each replay, and often during them, with the number of replays
+/// that are done; if it returns false, the search ends with what it has. Returns `None` if `start` is impossible or too small for the requests.
 pub fn fit(
     start: &DriveSpec,
     measured: &[Measured],
@@ -146,7 +146,7 @@ fn trial(all: &Training<'_>, step: Step, spec: &DriveSpec, cut: usize) -> Option
     let part = all.part(cut..all.measured.len());
     let real = part.measured.iter().map(|request| request.response).collect();
     let own = rest.iter().flatten().map(|own| own.response).collect();
-    Some(Trial { step, loss_nats: losses(&part, &rest).iter().sum(), rms_ns: demerit(&real, &own) })
+    Some(Trial { step, loss_nats: losses(&part, &rest)?.iter().sum(), rms_ns: demerit(&real, &own) })
 }
 
 #[cfg(test)]
@@ -248,11 +248,27 @@ mod tests {
         }
     }
 
+    /// Returns the number of calls of `progress` if it stops the search in the call number `last`.
+    fn calls_until(measured: &[Measured], last: usize) -> usize {
+        let mut calls = 0;
+        let mut progress = |_| {
+            calls += 1;
+            calls < last
+        };
+        drop(fit(&with(&[]), measured, Pace::Closed, &mut progress));
+        calls
+    }
+
     #[test]
     fn a_search_that_is_stopped_has_a_drive_and_a_drive_that_is_too_small_has_none() {
         let measured = measured_on(&with(&[]), 60, 1);
         let stopped = fit(&with(&[]), &measured, Pace::Closed, &mut |replays| replays < 20).unwrap();
         assert!(stopped.stopped && stopped.replays <= 20 && stopped.spec == with(&[]));
+        // Wherever it is stopped, it is at once.
+        let all = calls_until(&measured, usize::MAX);
+        for last in (1..all).step_by(all / 50) {
+            assert_eq!(calls_until(&measured, last), last);
+        }
         let small = with(&[("geometry.sectors", "1000")]);
         assert_eq!(fit(&small, &measured, Pace::Closed, &mut |_| true), None);
     }
