@@ -108,7 +108,7 @@ pub fn fit(
 /// Returns the drive after each step.
 fn steps(training: &Training<'_>, start: &DriveSpec) -> Vec<(Step, DriveSpec)> {
     let mut steps = vec![(Step::Given, start.clone())];
-    let skewed = skewed(start, training.measured);
+    let skewed = skewed(start, training.measured, &|| training.check());
     steps.extend(skewed.iter().map(|spec| (Step::Skew, spec.clone())));
     let base = skewed.as_ref().unwrap_or(start);
     let policies = decide(training, base).filter(|spec| spec != base);
@@ -127,7 +127,7 @@ fn repeated(training: &Training<'_>, start: &DriveSpec, step: Step) -> Option<Dr
     if step == Step::Given {
         return Some(start.clone());
     }
-    let base = skewed(start, training.measured).unwrap_or_else(|| start.clone());
+    let base = skewed(start, training.measured, &|| training.check()).unwrap_or_else(|| start.clone());
     match step {
         Step::Given | Step::Skew => Some(base),
         Step::Policies => decide(training, &base),

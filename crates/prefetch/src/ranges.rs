@@ -260,6 +260,7 @@ impl Prefetch {
             return Ok(true);
         }
         let since = Instant::now();
+        self.request_missing(&bytes);
         let result = self.shared.load(&bytes);
         self.waits.fetch_add(1, Relaxed);
         let waited = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -289,6 +290,21 @@ impl Prefetch {
     /// Reports that the consumer uses the file at a byte now, if the next ranges contain it.
     fn advance_to_byte(&self, at: u64) {
         self.shared.planner().advance_to_byte(at);
+        self.fetch();
+    }
+
+    /// Requests the parts of a range that are neither cached nor in flight by the threads, behind the first one, which the
+    /// wait itself reads: they were evicted, or prefetching has not reached them.
+    fn request_missing(&self, bytes: &Range<u64>) {
+        let mut at = bytes.start.saturating_add(PIECE_MAX_BYTES);
+        while at < bytes.end {
+            let piece = at..bytes.end.min(at + PIECE_MAX_BYTES);
+            let length = piece.end - piece.start;
+            if self.shared.file.find(&piece).is_some_and(|found| found.cached < length) {
+                self.shared.planner().request_now(&piece);
+            }
+            at = piece.end;
+        }
         self.fetch();
     }
 
@@ -383,7 +399,7 @@ impl Job for FetchJob {
             shared.prefetched_bytes.fetch_add(missing, Relaxed);
         }
         let mut planner = shared.planner();
-        planner.completed();
+        planner.completed(&piece);
         let next = planner.next();
         drop(planner);
         ((), next.map(|piece| FetchJob { shared, piece }))
