@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 /// hits the requests in flight.
 const LOSSES_MAX: u32 = 32;
 
-/// What was found of a file's data after it had been read.
+/// Residency of a file's data after its reads.
 #[derive(Debug)]
 pub(crate) struct Retention {
     /// Losses in a row after which a file of which nothing was ever kept counts as not cached.

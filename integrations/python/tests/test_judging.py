@@ -210,9 +210,12 @@ def test_wrong_fits_have_the_sentences_of_the_command(measured, arguments, words
     assert str(raised.value) == sentence
 
 
-def test_ctrl_c_ends_a_fit(tmp_path):
+@pytest.mark.parametrize(
+    # A single replay of the longer one takes seconds.
+    "count, delay", [(3000, 1), (60_000, 1), (60_000, 3)]
+)
+def test_ctrl_c_ends_a_fit_at_once(count, delay):
     pyarrow = pytest.importorskip("pyarrow")
-    count = 3000
     table = pyarrow.table({
         "time_ns": [number * 15_000_000 for number in range(count)],
         "op": ["read"] * count,
@@ -220,14 +223,11 @@ def test_ctrl_c_ends_a_fit(tmp_path):
         "length_bytes": [4096] * count,
         "response_ns": [9_000_000 + number * 7919 % 5_000_000 for number in range(count)],
     })
-    long = MemoryTrace(table)
-    # Of a longer one, a single replay takes seconds.
-    longer = MemoryTrace(pyarrow.concat_tables([table] * 20))
-    for trace_, delay in ((long, 1), (longer, 1), (longer, 4)):
-        interrupt = Interrupt(delay)
-        with pytest.raises(KeyboardInterrupt):
-            drive.fit(trace_, DRIVE)
-        assert interrupt.elapsed() < 2
+    trace_ = MemoryTrace(table)
+    interrupt = Interrupt(delay)
+    with pytest.raises(KeyboardInterrupt):
+        drive.fit(trace_, DRIVE)
+    assert interrupt.elapsed() < 2
 
 
 SCENARIOS = pathlib.Path(__file__).parents[3] / "scenarios"

@@ -168,8 +168,8 @@ impl Planner {
         self.in_flight.swap_remove(place.expect("a piece that is in flight"));
     }
 
-    /// Requests a part of the file out of order, which the consumer waits for: it has been evicted, or was not yet requested.
-    /// What is in flight is left out.
+    /// Requests a part of the file out of order, which the consumer waits for: it was evicted, or not yet requested. Pieces in
+    /// flight are left out.
     pub(crate) fn request_now(&mut self, bytes: &Range<u64>) {
         let end = bytes.end.next_multiple_of(self.page_bytes);
         let mut at = bytes.start & !(self.page_bytes - 1);
