@@ -110,7 +110,7 @@ pub(crate) fn decisions(
 
 fn candidate(training: &Training<'_>, spec: &DriveSpec) -> Option<Candidate> {
     let replays = training.replay(spec)?;
-    let ln_likelihood = marginal(training, &replays, |_| true);
+    let ln_likelihood = marginal(training, &replays, |_| true)?;
     Some(Candidate { spec: spec.clone(), replays, ln_likelihood })
 }
 
@@ -142,7 +142,8 @@ fn choice_cost(training: &Training<'_>, alternatives: usize) -> f64 {
     (alternatives.max(1) as f64).ln() + 0.5 * (training.measured.len().max(1) as f64).ln()
 }
 
-/// Returns whether `other` explains the trace better than `this` by more than `cost` and more than chance.
+/// Returns whether `other` explains the trace better than `this` by more than `cost` and more than chance; false if the
+/// search was stopped.
 fn pays(training: &Training<'_>, this: &Candidate, other: &Candidate, cost: f64) -> bool {
     let gain = other.ln_likelihood - this.ln_likelihood;
     if gain <= cost {
@@ -151,9 +152,9 @@ fn pays(training: &Training<'_>, this: &Candidate, other: &Candidate, cost: f64)
     let count = training.measured.len();
     let without = |part: usize| {
         let keep = |place: usize| place * JACKKNIFE_PARTS / count != part;
-        marginal(training, &other.replays, keep) - marginal(training, &this.replays, keep)
+        Some(marginal(training, &other.replays, keep)? - marginal(training, &this.replays, keep)?)
     };
-    let gains: Vec<f64> = (0..JACKKNIFE_PARTS).map(without).collect();
+    let Some(gains) = (0..JACKKNIFE_PARTS).map(without).collect::<Option<Vec<f64>>>() else { return false };
     let mean = gains.iter().sum::<f64>() / JACKKNIFE_PARTS as f64;
     let squares: f64 = gains.iter().map(|gain| (gain - mean).powi(2)).sum();
     let standard_error = (squares * (JACKKNIFE_PARTS - 1) as f64 / JACKKNIFE_PARTS as f64).sqrt();

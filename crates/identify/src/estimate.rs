@@ -31,7 +31,7 @@ pub(crate) struct Estimated {
 /// Returns the drive with the least loss, reduced to the parameters that pay; `None` if `start` cannot be replayed.
 pub(crate) fn estimate(training: &Training<'_>, start: &DriveSpec) -> Option<Estimated> {
     let replays = training.replay(start)?;
-    let mut best = Estimated { loss: losses(training, &replays).iter().sum(), spec: start.clone() };
+    let mut best = Estimated { loss: losses(training, &replays)?.iter().sum(), spec: start.clone() };
     // A parameter with few dependent requests would only compensate for the errors of others.
     let mut parameters = Parameter::all(start);
     parameters.retain(|parameter| dependents(training, *parameter, start, &replays) >= SAMPLES_MIN);
@@ -56,7 +56,7 @@ pub(crate) fn estimate(training: &Training<'_>, start: &DriveSpec) -> Option<Est
 
 pub(crate) fn loss(training: &Training<'_>, spec: &DriveSpec) -> Option<f64> {
     let replays = training.replay(spec)?;
-    Some(losses(training, &replays).iter().sum())
+    Some(losses(training, &replays)?.iter().sum())
 }
 
 /// Moves one parameter up or down while that reduces the loss; whether it did.

@@ -66,8 +66,8 @@ pub struct Identified {
 }
 
 /// Identifies a drive from the requests of `measured`, which are [in order](sakiyomi_validate::in_order) and replayed at
-/// `pace`, beginning at `start`. `progress` is called after each replay with their number; if it returns false, the
-/// search ends with what it has. Returns `None` if `start` is impossible or too small for the requests.
+/// `pace`, beginning at `start`. `progress` is called after each replay, and often during them, with the number of replays
+/// that are done; if it returns false, the search ends with what it has. Returns `None` if `start` is impossible or too small for the requests.
 pub fn fit(
     start: &DriveSpec,
     measured: &[Measured],
@@ -108,7 +108,7 @@ pub fn fit(
 /// Returns the drive after each step.
 fn steps(training: &Training<'_>, start: &DriveSpec) -> Vec<(Step, DriveSpec)> {
     let mut steps = vec![(Step::Given, start.clone())];
-    let skewed = skewed(start, training.measured);
+    let skewed = skewed(start, training.measured, &|| training.check());
     steps.extend(skewed.iter().map(|spec| (Step::Skew, spec.clone())));
     let base = skewed.as_ref().unwrap_or(start);
     let policies = decide(training, base).filter(|spec| spec != base);
@@ -127,7 +127,7 @@ fn repeated(training: &Training<'_>, start: &DriveSpec, step: Step) -> Option<Dr
     if step == Step::Given {
         return Some(start.clone());
     }
-    let base = skewed(start, training.measured).unwrap_or_else(|| start.clone());
+    let base = skewed(start, training.measured, &|| training.check()).unwrap_or_else(|| start.clone());
     match step {
         Step::Given | Step::Skew => Some(base),
         Step::Policies => decide(training, &base),
@@ -146,7 +146,7 @@ fn trial(all: &Training<'_>, step: Step, spec: &DriveSpec, cut: usize) -> Option
     let part = all.part(cut..all.measured.len());
     let real = part.measured.iter().map(|request| request.response).collect();
     let own = rest.iter().flatten().map(|own| own.response).collect();
-    Some(Trial { step, loss_nats: losses(&part, &rest).iter().sum(), rms_ns: demerit(&real, &own) })
+    Some(Trial { step, loss_nats: losses(&part, &rest)?.iter().sum(), rms_ns: demerit(&real, &own) })
 }
 
 #[cfg(test)]
@@ -248,11 +248,27 @@ mod tests {
         }
     }
 
+    /// Returns the number of calls of `progress` if it stops the search in the call number `last`.
+    fn calls_until(measured: &[Measured], last: usize) -> usize {
+        let mut calls = 0;
+        let mut progress = |_| {
+            calls += 1;
+            calls < last
+        };
+        drop(fit(&with(&[]), measured, Pace::Closed, &mut progress));
+        calls
+    }
+
     #[test]
     fn a_search_that_is_stopped_has_a_drive_and_a_drive_that_is_too_small_has_none() {
         let measured = measured_on(&with(&[]), 60, 1);
         let stopped = fit(&with(&[]), &measured, Pace::Closed, &mut |replays| replays < 20).unwrap();
         assert!(stopped.stopped && stopped.replays <= 20 && stopped.spec == with(&[]));
+        // Wherever it is stopped, it is at once.
+        let all = calls_until(&measured, usize::MAX);
+        for last in (1..all).step_by(all / 50) {
+            assert_eq!(calls_until(&measured, last), last);
+        }
         let small = with(&[("geometry.sectors", "1000")]);
         assert_eq!(fit(&small, &measured, Pace::Closed, &mut |_| true), None);
     }

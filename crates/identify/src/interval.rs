@@ -78,7 +78,7 @@ pub(crate) fn intervals(
 ) -> Option<Vec<Estimate>> {
     let parameters = Parameter::distinct(spec);
     let replays = training.replay(spec)?;
-    let here = losses(training, &replays);
+    let here = losses(training, &replays)?;
     let mut estimates: Vec<Estimate> = parameters
         .iter()
         .map(|parameter| Estimate {
@@ -174,7 +174,7 @@ fn changes(
     let mut other = spec.clone();
     moves.iter().for_each(|(parameter, by)| parameter.set(&mut other, parameter.get(spec) + by));
     let replays = training.replay(&other)?;
-    Some(losses(training, &replays).iter().zip(here).map(|(there, here)| there - here).collect())
+    Some(losses(training, &replays)?.iter().zip(here).map(|(there, here)| there - here).collect())
 }
 
 /// Returns the matrix of second differences, in units of the distances.

@@ -25,16 +25,22 @@ const EM_ROUNDS: usize = 12;
 /// Standard deviation below which times count as constant.
 const DEVIATION_MIN_NS: f64 = 10_000.0;
 
-/// Returns the logarithm of the marginal likelihood of the residuals of the requests to `keep`, the mean of all replays.
-pub(crate) fn marginal(training: &Training<'_>, replays: &Replays, keep: impl Fn(usize) -> bool) -> f64 {
+/// Returns the logarithm of the marginal likelihood of the residuals of the requests to `keep`, the mean of all replays;
+/// `None` if the search was stopped.
+pub(crate) fn marginal(
+    training: &Training<'_>,
+    replays: &Replays,
+    keep: impl Fn(usize) -> bool,
+) -> Option<f64> {
     let range = training.residual_max();
     let leaf = |residual: f64| {
         let share = (residual / range + 1.0) / 2.0;
         (share * f64::from(dyadic::TREE_LEAVES)).floor().clamp(0.0, f64::from(dyadic::TREE_LEAVES - 1)) as u32
     };
-    let sum: f64 = replays
+    let sum: Option<f64> = replays
         .iter()
         .map(|replay| {
+            training.check()?;
             let mut contexts = vec![Vec::new(); CONTEXT_COUNT];
             for (place, own) in replay.iter().enumerate().filter(|(place, _)| keep(*place)) {
                 contexts[training.context(place, own)].push(leaf(training.residual(place, own)));
@@ -43,14 +49,14 @@ pub(crate) fn marginal(training: &Training<'_>, replays: &Replays, keep: impl Fn
                 leaves.sort_unstable();
                 dyadic::ln_likelihood(leaves)
             };
-            contexts.iter_mut().map(one).sum::<f64>()
+            Some(contexts.iter_mut().map(one).sum::<f64>())
         })
         .sum();
-    sum / replays.len().max(1) as f64
+    Some(sum? / replays.len().max(1) as f64)
 }
 
-/// Returns the contribution of each request to the negative composite log-likelihood.
-pub(crate) fn losses(training: &Training<'_>, replays: &Replays) -> Vec<f64> {
+/// Returns the contribution of each request to the negative composite log-likelihood; `None` if the search was stopped.
+pub(crate) fn losses(training: &Training<'_>, replays: &Replays) -> Option<Vec<f64>> {
     let mut losses = vec![0.0; training.measured.len()];
     for replay in replays {
         let mut contexts: Vec<Vec<usize>> = vec![Vec::new(); CONTEXT_COUNT];
@@ -58,6 +64,7 @@ pub(crate) fn losses(training: &Training<'_>, replays: &Replays) -> Vec<f64> {
             contexts[training.context(place, own)].push(place);
         }
         for places in contexts {
+            training.check()?;
             let sizes: Vec<f64> =
                 places.iter().map(|&place| training.residual(place, &replay[place]).abs()).collect();
             let of_requests = mixture(&sizes, training.revolution, training.residual_max());
@@ -67,11 +74,12 @@ pub(crate) fn losses(training: &Training<'_>, replays: &Replays) -> Vec<f64> {
         }
     }
     for group in &training.groups {
+        training.check()?;
         for (&place, loss) in group.iter().zip(distances(training, replays, group)) {
             losses[place] += DISTRIBUTION_WEIGHT * loss;
         }
     }
-    losses
+    Some(losses)
 }
 
 /// Returns the negative logarithm of the density of each absolute residual, under the mixture fitted to all of them.

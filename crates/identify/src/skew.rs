@@ -43,20 +43,26 @@ struct Pair {
 type Skew = [f64; 2];
 
 /// Returns the drive with the skew that predicts best where the platters stand; `None` where the trace does not
-/// tell, or the drive has it right. Under a serpentine layout it is not looked for.
-pub(crate) fn skewed(start: &DriveSpec, measured: &[Measured]) -> Option<DriveSpec> {
+/// tell, or the drive has it right. Under a serpentine layout it is not looked for. `check` returns `None` to end the search,
+/// which then finds nothing.
+pub(crate) fn skewed(
+    start: &DriveSpec,
+    measured: &[Measured],
+    check: &dyn Fn() -> Option<()>,
+) -> Option<DriveSpec> {
     if start.geometry.layout == Layout::Serpentine {
         return None;
     }
     let mut spec = start.clone();
     for zone in 0..spec.geometry.zones.len() {
+        check()?;
         let given = pairs(start, measured, zone, false);
         let plain = pairs(start, measured, zone, true);
         if !PAIR_COUNTS.contains(&plain.len()) {
             continue;
         }
         let track = f64::from(start.geometry.zones[zone].sectors_per_track);
-        let skew = best(&plain, track);
+        let skew = best(&plain, track, check)?;
         let found = foretold(&plain, skew, track, i64::MAX);
         if found < COHERENCE_MIN || found < foretold(&given, [0.0; 2], track, i64::MAX) + COHERENCE_GAIN_MIN {
             continue;
@@ -70,14 +76,17 @@ pub(crate) fn skewed(start: &DriveSpec, measured: &[Measured]) -> Option<DriveSp
     (spec != *start).then_some(spec)
 }
 
-fn best(pairs: &[Pair], track: f64) -> Skew {
+fn best(pairs: &[Pair], track: f64, check: &dyn Fn() -> Option<()>) -> Option<Skew> {
     let whole = 0..track as u32;
-    let all = whole.clone().flat_map(|head| whole.clone().map(move |by| [f64::from(head), f64::from(by)]));
     let mut best = ([0.0; 2], f64::MIN);
-    for skew in all {
-        let found = foretold(pairs, skew, track, FIRST_SEARCH_CYLINDERS);
-        if found > best.1 {
-            best = (skew, found);
+    for head in whole.clone() {
+        check()?;
+        for by in whole.clone() {
+            let skew = [f64::from(head), f64::from(by)];
+            let found = foretold(pairs, skew, track, FIRST_SEARCH_CYLINDERS);
+            if found > best.1 {
+                best = (skew, found);
+            }
         }
     }
     let mut skew = best.0;
@@ -87,7 +96,7 @@ fn best(pairs: &[Pair], track: f64) -> Skew {
         skew = climbed(pairs, skew, step, track, (track / step / 8.0) as i64);
         step /= 2.0;
     }
-    skew
+    Some(skew)
 }
 
 /// Goes on by `step` while that is better.
@@ -222,7 +231,7 @@ mod tests {
             ]);
             // The drive's times of commands and seeks are not known.
             let start = with(&[layout, ("interface.overhead.read_miss", "3ms")]);
-            let found = skewed(&start, &measured_on(&real)).unwrap();
+            let found = skewed(&start, &measured_on(&real), &|| Some(())).unwrap();
             let zone = &found.geometry.zones[0];
             let near = |skew: Option<f64>, real: f64| (skew.unwrap() - real).abs() < 0.1;
             assert!(near(zone.track_skew, 34.0) && near(zone.cylinder_skew, 47.0), "{zone:?}");
@@ -233,13 +242,16 @@ mod tests {
     fn a_skew_that_is_right_or_that_nothing_tells_of_stays() {
         let spec = with(&[]);
         let mut requests = measured_on(&spec);
-        assert_eq!(skewed(&spec, &requests), None);
-        assert_eq!(skewed(&with(&[("geometry.layout", "serpentine")]), &requests), None);
-        assert_eq!(skewed(&with(&[("geometry.zones.0.track_skew", "70")]), &requests[..40]), None);
+        assert_eq!(skewed(&spec, &requests, &|| Some(())), None);
+        assert_eq!(skewed(&with(&[("geometry.layout", "serpentine")]), &requests, &|| Some(())), None);
+        assert_eq!(
+            skewed(&with(&[("geometry.zones.0.track_skew", "70")]), &requests[..40], &|| Some(())),
+            None
+        );
         for (number, request) in (0u64..).zip(&mut requests) {
             request.think = Nanos((number.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 20) % 40_000_000);
         }
         follow_on(&mut requests);
-        assert_eq!(skewed(&with(&[("geometry.zones.0.track_skew", "70")]), &requests), None);
+        assert_eq!(skewed(&with(&[("geometry.zones.0.track_skew", "70")]), &requests, &|| Some(())), None);
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Class, Device, Nanos, Op, ReadClass, WriteClass};
-use sakiyomi_validate::{Measured, Pace, Simulated, free};
+use sakiyomi_validate::{Measured, Pace, Simulated, free_while};
 
 use crate::groups::groups;
 
@@ -43,7 +43,8 @@ pub(crate) struct Budget<'a> {
 }
 
 impl<'a> Budget<'a> {
-    /// `progress` is called after each replay with their number; if it returns false, no further one is made.
+    /// `progress` is called after each replay, and often during them, with the number of replays that are done; after it
+    /// has returned false, it is not called again, and no further replay is made.
     pub(crate) fn new(progress: &'a mut dyn FnMut(u64) -> bool) -> Budget<'a> {
         Budget { progress: RefCell::new(progress), replays: Cell::new(0), stopped: Cell::new(false) }
     }
@@ -58,7 +59,15 @@ impl<'a> Budget<'a> {
 
     fn spend(&self, replays: u64) {
         self.replays.set(self.replays.get() + replays);
-        self.stopped.set(!(self.progress.borrow_mut())(self.replays.get()));
+        self.goes_on();
+    }
+
+    /// Asks whether to go on.
+    fn goes_on(&self) -> bool {
+        if !self.is_stopped() {
+            self.stopped.set(!(self.progress.borrow_mut())(self.replays.get()));
+        }
+        !self.is_stopped()
     }
 }
 
@@ -94,6 +103,11 @@ impl<'a> Training<'a> {
         self.budget.is_stopped()
     }
 
+    /// Asks whether to go on, during work on the replays; `None` if the search is stopped.
+    pub(crate) fn check(&self) -> Option<()> {
+        self.budget.goes_on().then_some(())
+    }
+
     /// Range of residuals on each side of zero, in nanoseconds.
     pub(crate) fn residual_max(&self) -> f64 {
         RESIDUAL_MAX_REVOLUTIONS * self.revolution
@@ -114,9 +128,9 @@ impl<'a> Training<'a> {
         let replays = (0..angles).map(|angle| {
             let mut drive = drive.clone();
             drive.turn_spindle(Nanos(drive.revolution().0 * angle / angles));
-            free(drive, self.measured, self.pace)
+            free_while(drive, self.measured, self.pace, &mut || self.budget.goes_on())
         });
-        let replays = replays.collect();
+        let replays = replays.collect::<Option<Replays>>()?;
         self.budget.spend(angles);
         Some(replays)
     }

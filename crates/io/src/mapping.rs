@@ -11,7 +11,7 @@
 
 use std::io;
 use std::mem;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, OnceLock};
@@ -81,6 +81,27 @@ impl Mapping {
             return Err(io::Error::other("too many mappings at the same time"));
         };
         Ok(Mapping { file: Arc::clone(file), watched, skipped, start: start.cast(), mapped })
+    }
+
+    /// Enters the pages of a range of bytes into the page table, after reading those that are not cached. Accesses to them
+    /// then cause no page faults, and dropping the page cache leaves them, because they are in use; if memory is short,
+    /// the kernel can still reclaim them.
+    ///
+    /// # Errors
+    /// If the kernel does not support it (before Linux 5.14), or a page cannot be read, such as one beyond the present end of
+    /// the file.
+    ///
+    /// # Panics
+    /// If the range is not within the mapping.
+    pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
+        let bytes = &self[range];
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let before = bytes.as_ptr().addr() % page_size();
+        let start = bytes.as_ptr().wrapping_sub(before).cast_mut().cast();
+        // SAFETY: advice on a part of a mapping of our own, which begins on a page boundary; it changes no bytes.
+        Ok(unsafe { madvise(start, before + bytes.len(), Advice::LinuxPopulateRead) }?)
     }
 
     /// Returns the file's current size in bytes.
@@ -278,6 +299,27 @@ mod tests {
         assert_eq!(&Mapping::whole(&whole).unwrap()[..], &bytes);
         let (empty, _file) = source(&[]);
         assert!(Mapping::whole(&empty).is_err());
+    }
+
+    #[test]
+    fn any_part_of_a_mapping_can_be_populated_and_what_the_file_no_longer_has_is_an_error() {
+        let (whole, file) = source(&[7; 40_000]);
+        let mapping = Mapping::whole(&whole).unwrap();
+        for range in [0..0, 0..1, 4095..4097, 12_345..40_000, 40_000..40_000, 0..40_000] {
+            match mapping.populate(range.clone()) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    return sakiyomi_testing::skipped(
+                        "any_part_of_a_mapping",
+                        "the kernel does not populate mappings",
+                    );
+                }
+                done => done.unwrap(),
+            }
+        }
+        file.set_len(8192).unwrap();
+        mapping.populate(100..8192).unwrap();
+        mapping.populate(8192..40_000).unwrap_err();
+        assert!(!mapping.is_broken(), "nothing has been accessed");
     }
 
     #[test]

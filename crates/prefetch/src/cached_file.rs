@@ -5,14 +5,24 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use sakiyomi_io::page_cache::{self, PageLoader, Residency, ResidencyCall};
 
+use crate::retention::Retention;
+
 /// Size of the buffer into which a range is read if the kernel does not read ahead: one default window of the kernel's
 /// read-ahead.
 const SCRATCH_BYTES: u64 = 128 << 10;
+
+/// Pause before read-ahead is requested again that a full queue has dropped. Even at 100 MB/s a queue of FUSE's default
+/// length, 12 requests of 128 KiB, lasts ten times as long.
+const CONGESTION_PAUSE: Duration = Duration::from_millis(1);
+/// Reads in a row that leave nothing in the page cache after which a file counts as not cached, if nothing was ever kept: one
+/// may have been hit by another program that drops the caches.
+const FIRST_LOSSES_MAX: u32 = 2;
 
 /// Result of loading a range into the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,14 +50,26 @@ pub(crate) struct CachedFile {
     piece: OnceLock<u64>,
     /// Whether ranges must be read, because the kernel does not read this file ahead or does not report residency.
     by_reading: AtomicBool,
+    /// Whether a request for read-ahead has ever had an effect.
+    is_read_ahead: AtomicBool,
+    /// Requests in a row without any effect.
+    refusals: AtomicU32,
+    retention: Retention,
     /// Reads that copy nothing; `None` if they cannot be set up.
     loader: OnceLock<Option<PageLoader>>,
 }
 
 impl CachedFile {
     pub(crate) fn new(file: File) -> CachedFile {
-        let by_reading = AtomicBool::new(false);
-        CachedFile { file, piece: OnceLock::new(), by_reading, loader: OnceLock::new() }
+        CachedFile {
+            file,
+            piece: OnceLock::new(),
+            by_reading: AtomicBool::new(false),
+            is_read_ahead: AtomicBool::new(false),
+            refusals: AtomicU32::new(0),
+            retention: Retention::new(FIRST_LOSSES_MAX),
+            loader: OnceLock::new(),
+        }
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -85,9 +107,18 @@ impl CachedFile {
             return FetchOutcome { bytes, done: true };
         }
         // If reading leaves nothing in the cache either, the file cannot be read ahead.
-        let stays = || self.find(range).is_some_and(|after| after.cached > 0);
-        let done = self.read(range).is_ok() && stays();
-        FetchOutcome { bytes: if done { bytes } else { 0 }, done }
+        loop {
+            if self.read(range).is_err() {
+                return FetchOutcome { bytes: 0, done: false };
+            }
+            let stays = self.find(range).is_some_and(|after| after.cached > 0);
+            if !self.retention.observe(stays) {
+                return FetchOutcome { bytes: 0, done: false };
+            }
+            if stays {
+                return FetchOutcome { bytes, done: true };
+            }
+        }
     }
 
     /// Loads a range into the page cache and waits for its end. Unlike [`load`](CachedFile::load), it copies nothing.
@@ -153,22 +184,25 @@ impl CachedFile {
 
     /// Requests read-ahead by the kernel; returns false if that has no effect.
     fn ask_for(&self, range: &Range<u64>, before: Found) -> bool {
-        /// A full device queue cuts a read-ahead short now and then; the missing part is requested once more.
-        const READ_AHEAD_TRIES: u32 = 2;
+        /// Requests in a row without effect after which a file is known not to be read ahead by the kernel: its queue may
+        /// be full of the requests of others for a while.
+        const REFUSALS_MAX: u32 = 4;
         let piece = *self.piece.get_or_init(|| page_cache::piece(&self.file).unwrap_or(4096));
-        let mut able = false;
-        for _ in 0..READ_AHEAD_TRIES {
-            let Ok(asked) = page_cache::fetch_in_pieces(&self.file, range.clone(), piece) else { break };
-            able |= self.find(range).is_some_and(|after| after.cached > before.cached);
-            if asked.is_whole() {
-                break;
-            }
-        }
-        // If nothing at all arrives, the kernel does not read this file ahead.
-        if !able {
+        let is_read_ahead = self.is_read_ahead.load(Ordering::Relaxed);
+        let ask = || {
+            let asked = page_cache::fetch_in_pieces(&self.file, range.clone(), piece).ok()?;
+            let length = range.end - range.start;
+            let missing = (asked.pages.saturating_sub(asked.cached) * page_bytes(&asked, length)).min(length);
+            Some(Asked { cached: length - missing, is_whole: missing == 0 })
+        };
+        let has_effect = insist(is_read_ahead, before.cached, ask, || thread::sleep(CONGESTION_PAUSE));
+        if has_effect {
+            self.is_read_ahead.store(true, Ordering::Relaxed);
+            self.refusals.store(0, Ordering::Relaxed);
+        } else if !is_read_ahead && self.refusals.fetch_add(1, Ordering::Relaxed) + 1 >= REFUSALS_MAX {
             self.by_reading.store(true, Ordering::Relaxed);
         }
-        able
+        has_effect || is_read_ahead
     }
 
     /// Reads a range and discards the data.
@@ -187,6 +221,50 @@ impl CachedFile {
         }
         Ok(())
     }
+}
+
+/// Outcome of a request for read-ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    /// Bytes of the range that are cached or in flight.
+    cached: u64,
+    /// Whether all of it is.
+    is_whole: bool,
+}
+
+/// Requests read-ahead until all of a range is in flight; returns whether it had any effect.
+///
+/// A file system whose queue is full drops read-ahead silently: FUSE drops a whole request from three quarters of
+/// `max_background` on. The rest is then requested again when the queue has moved on, which keeps the device busy. A file
+/// that the kernel has never read ahead is given up sooner, because perhaps it never will be.
+///
+/// If data of the range is evicted meanwhile, memory is short, and more requests would make it worse.
+fn insist(
+    is_read_ahead: bool,
+    cached_before: u64,
+    mut ask: impl FnMut() -> Option<Asked>,
+    mut pause: impl FnMut(),
+) -> bool {
+    /// Requests for a file that the kernel reads ahead: a tenth of a second, in which any device that works serves some.
+    const CONGESTED_TRIES_MAX: u32 = 100;
+    /// Requests for a file of which nothing was ever read ahead.
+    const UNKNOWN_TRIES_MAX: u32 = 4;
+    let mut cached = cached_before;
+    for number in 1.. {
+        let Some(asked) = ask() else { break };
+        let is_evicted = asked.cached < cached;
+        cached = cached.max(asked.cached);
+        let has_effect = is_read_ahead || cached > cached_before;
+        let tries_max = if has_effect { CONGESTED_TRIES_MAX } else { UNKNOWN_TRIES_MAX };
+        if asked.is_whole || is_evicted || number >= tries_max {
+            break;
+        }
+        // The first repetition is immediate: a block device's queue was full for a moment.
+        if number > 1 {
+            pause();
+        }
+    }
+    cached > cached_before
 }
 
 /// Returns the bytes per page.
@@ -226,6 +304,61 @@ mod tests {
             assert_eq!(file.load(&range), FetchOutcome { bytes: 0, done: true }, "it is cached already");
             assert_eq!(file.is_read_instead(), by_reading);
         }
+    }
+
+    /// Answers of a kernel, in their order; the last one is repeated. Returns what `insist` makes of them, the number of
+    /// requests and of pauses.
+    fn insisted(is_read_ahead: bool, answers: &[u64]) -> (bool, usize, usize) {
+        let (mut asked, mut pauses) = (0, 0);
+        let ask = || {
+            let &cached = answers.get(asked).or(answers.last()).unwrap();
+            asked += 1;
+            Some(Asked { cached, is_whole: cached == WHOLE })
+        };
+        let has_effect = insist(is_read_ahead, DROPPED, ask, || pauses += 1);
+        (has_effect, asked, pauses)
+    }
+
+    const DROPPED: u64 = 4096;
+    const PART: u64 = 10 * 4096;
+    const WHOLE: u64 = 20 * 4096;
+
+    #[test]
+    fn read_ahead_that_a_full_queue_drops_is_requested_again_until_all_is_in_flight() {
+        assert_eq!(insisted(true, &[WHOLE]), (true, 1, 0));
+        assert_eq!(insisted(true, &[PART, WHOLE]), (true, 2, 0));
+        let mut congested = vec![DROPPED; 50];
+        congested.extend([PART, PART, WHOLE]);
+        assert_eq!(insisted(true, &congested), (true, 53, 51));
+        assert_eq!(insisted(false, &[PART, PART, PART, PART, PART, PART, WHOLE]), (true, 7, 5));
+    }
+
+    #[test]
+    fn a_queue_that_stays_full_is_left_and_a_file_without_read_ahead_soon() {
+        assert_eq!(insisted(true, &[DROPPED]), (false, 100, 98));
+        assert_eq!(insisted(false, &[DROPPED]), (false, 4, 2));
+        assert_eq!(insisted(true, &[PART]), (true, 100, 98));
+    }
+
+    #[test]
+    fn nothing_more_is_requested_when_data_is_evicted_meanwhile() {
+        assert_eq!(insisted(true, &[PART, DROPPED]), (true, 2, 0));
+        assert_eq!(insisted(true, &[0]), (false, 1, 0));
+    }
+
+    #[test]
+    fn read_ahead_without_effect_is_replaced_by_reading_only_if_it_never_had_one() {
+        let file = |is_read_ahead| {
+            let scratch = Scratch::with(&content(SIZE as usize));
+            let file = CachedFile::new(File::open(scratch.path()).unwrap());
+            file.is_read_ahead.store(is_read_ahead, Ordering::Relaxed);
+            // Bytes that are cached already: requests for them have no effect.
+            let before = Found { cached: 4096, evicted: 0 };
+            let had_effect: Vec<bool> = (0..10).map(|_| file.ask_for(&(0..4096), before)).collect();
+            (had_effect, file.is_read_instead())
+        };
+        assert_eq!(file(true), (vec![true; 10], false));
+        assert_eq!(file(false), (vec![false; 10], true));
     }
 
     #[test]

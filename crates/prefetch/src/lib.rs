@@ -68,6 +68,8 @@ mod budget;
 mod cached_file;
 #[cfg(feature = "system")]
 mod fetcher;
+#[cfg(feature = "system")]
+mod retention;
 #[cfg(all(test, feature = "system"))]
 mod scratch;
 #[cfg(feature = "system")]

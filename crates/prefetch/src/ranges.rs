@@ -70,6 +70,7 @@ use sakiyomi_io::{Access, IoFile};
 use crate::budget;
 use crate::cached_file::CachedFile;
 use crate::fetcher::{Fetcher, Job};
+use crate::retention::Retention;
 pub use error::Error;
 pub use mapped::MappedReader;
 use planner::{PIECE_MAX_BYTES, PIECES_IN_FLIGHT_MAX, Planner};
@@ -165,6 +166,7 @@ impl Builder {
             file: CachedFile::new(own),
             planner: Mutex::new(Planner::new(ranges, page_size() as u64, window)),
             prefetched_bytes: AtomicU64::new(0),
+            retention: Retention::new(PIECES_IN_FLIGHT_MAX as u32),
             is_uncacheable: AtomicBool::new(false),
         };
         let prefetch = Prefetch {
@@ -258,6 +260,7 @@ impl Prefetch {
             return Ok(true);
         }
         let since = Instant::now();
+        self.request_missing(&bytes);
         let result = self.shared.load(&bytes);
         self.waits.fetch_add(1, Relaxed);
         let waited = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -290,6 +293,21 @@ impl Prefetch {
         self.fetch();
     }
 
+    /// Requests the parts of a range that are neither cached nor in flight by the threads, behind the first one, which the
+    /// wait itself reads: they were evicted, or prefetching has not reached them.
+    fn request_missing(&self, bytes: &Range<u64>) {
+        let mut at = bytes.start.saturating_add(PIECE_MAX_BYTES);
+        while at < bytes.end {
+            let piece = at..bytes.end.min(at + PIECE_MAX_BYTES);
+            let length = piece.end - piece.start;
+            if self.shared.file.find(&piece).is_some_and(|found| found.cached < length) {
+                self.shared.planner().request_now(&piece);
+            }
+            at = piece.end;
+        }
+        self.fetch();
+    }
+
     /// Starts requests, as many as the plan allows.
     fn fetch(&self) {
         loop {
@@ -315,7 +333,8 @@ struct Shared {
     file: CachedFile,
     planner: Mutex<Planner>,
     prefetched_bytes: AtomicU64,
-    /// Whether data was not in the page cache after it had been read.
+    retention: Retention,
+    /// Whether data is not in the page cache after it has been read.
     is_uncacheable: AtomicBool,
 }
 
@@ -342,11 +361,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns whether the page cache holds any of a piece that was just read. If not, the kernel does not cache the file,
-    /// and prefetching would read everything twice: it ends.
+    /// Returns whether the page cache holds any of a piece that was just read. If the kernel does not cache the file,
+    /// prefetching would read everything twice: it ends.
     fn is_cached(&self, piece: &Range<u64>) -> bool {
         let is_cached = self.file.find(piece).is_none_or(|found| found.cached > 0);
-        if !is_cached {
+        if !self.retention.observe(is_cached) {
             self.is_uncacheable.store(true, Relaxed);
             self.planner().stop();
         }
@@ -380,7 +399,7 @@ impl Job for FetchJob {
             shared.prefetched_bytes.fetch_add(missing, Relaxed);
         }
         let mut planner = shared.planner();
-        planner.completed();
+        planner.completed(&piece);
         let next = planner.next();
         drop(planner);
         ((), next.map(|piece| FetchJob { shared, piece }))

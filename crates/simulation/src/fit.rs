@@ -8,7 +8,7 @@ use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_identify::{Decision, Estimate, Identified, Obstacle, Step, Unit, fit};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_report::number::{duration, percent, plural};
-use sakiyomi_validate::{Accuracy, free, judge, part};
+use sakiyomi_validate::{Accuracy, free_while, judge, part};
 use serde::Serialize;
 
 use crate::measurement::Measurement;
@@ -186,7 +186,9 @@ impl FitTrace {
         let mut measurement = Measurement::read(trace, &drive()?, progress)?;
         // The part that judges decides nothing, not even how the delays are read.
         let count = part(&measurement.requests, Nanos::ZERO, until(of, &measurement)).end;
-        measurement.orient(drive, count)?;
+        let requests = measurement.requests.len();
+        let mut go_on = || progress(crate::Step::Replaying { requests, what: "replayed at their times" });
+        measurement.orient(drive, count, &mut go_on)?;
         let until = until(of, &measurement);
         let requests = &measurement.requests;
         let fitted_to = part(requests, Nanos::ZERO, until);
@@ -226,14 +228,19 @@ impl FitTrace {
         })
     }
 
-    /// Judges the drive that was found on the part that was not used.
+    /// Judges the drive that was found on the part that was not used, while `go_on` returns true.
     ///
     /// # Errors
-    /// If a drive is impossible.
-    pub fn result(&self, start: &DriveSpec, found: &Identified) -> Result<FitResult, Error> {
+    /// If a drive is impossible, or `go_on` returned false ([`Error::Stopped`]).
+    pub fn result(
+        &self,
+        start: &DriveSpec,
+        found: &Identified,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<FitResult, Error> {
         let Measurement { requests, pace, trace, .. } = &self.measurement;
-        let judged = |spec: &DriveSpec| -> Result<Accuracy, Error> {
-            let simulated = free(Drive::new(spec)?, requests, *pace);
+        let mut judged = |spec: &DriveSpec| -> Result<Accuracy, Error> {
+            let simulated = free_while(Drive::new(spec)?, requests, *pace, go_on).ok_or(Error::Stopped)?;
             Ok(judge(requests, &simulated, self.rest.clone()))
         };
         let (before, after) = (judged(start)?, judged(&found.spec)?);

@@ -3,7 +3,9 @@
 use sakiyomi_drive::Drive;
 use sakiyomi_model::{Device, Nanos, Op};
 use sakiyomi_trace::{DeviceMap, Fit, Format, HitLabel, ReadOptions, Record};
-use sakiyomi_validate::{Anchored, Label, Measured, Pace, anchored, delays_before, follow_on, in_order};
+use sakiyomi_validate::{
+    Anchored, Label, Measured, Pace, anchored_while, delays_before, follow_on, in_order,
+};
 
 use crate::workload::{TraceSource, describe_reading};
 use crate::{Error, Step};
@@ -106,14 +108,21 @@ impl Measurement {
     /// Replays the trace at its measured times. A closed loop's delays are interpreted in both ways, after their
     /// requests as the format specifies and before them; the latter is chosen if it predicts the phase of the spindle
     /// clearly better.
-    pub(crate) fn anchor(&mut self, drive: impl Fn() -> Result<Drive, Error>) -> Result<Anchored, Error> {
-        let after = anchored(drive()?, &self.requests);
+    ///
+    /// # Errors
+    /// Those of `drive`, or [`Error::Stopped`] if `go_on` returned false.
+    pub(crate) fn anchor(
+        &mut self,
+        drive: impl Fn() -> Result<Drive, Error>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Anchored, Error> {
+        let after = anchored_while(drive()?, &self.requests, go_on).ok_or(Error::Stopped)?;
         if self.pace != Pace::Closed {
             return Ok(after);
         }
         let mut other_way = self.requests.clone();
         delays_before(&mut other_way);
-        let before = anchored(drive()?, &other_way);
+        let before = anchored_while(drive()?, &other_way, go_on).ok_or(Error::Stopped)?;
         if before.coherence < after.coherence + COHERENCE_GAIN_MIN {
             return Ok(after);
         }
@@ -127,10 +136,11 @@ impl Measurement {
         &mut self,
         drive: impl Fn() -> Result<Drive, Error>,
         count: usize,
+        go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
         let requests = self.requests[..count].to_vec();
         let mut first = Measurement { trace: String::new(), requests, pace: self.pace, delays_before: false };
-        first.anchor(drive)?;
+        first.anchor(drive, go_on)?;
         if first.delays_before {
             delays_before(&mut self.requests);
             self.delays_before = true;

@@ -7,7 +7,7 @@ use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
 use sakiyomi_report::ValidateResult;
 use sakiyomi_report::number::duration;
-use sakiyomi_validate::{free, part};
+use sakiyomi_validate::{free_while, part};
 
 use crate::measurement::Measurement;
 use crate::{Error, MeasuredTrace, Step, Steps};
@@ -56,11 +56,8 @@ pub fn validate(
     let drive = || Drive::new(spec).map_err(Error::from);
     let mut measurement = Measurement::read(trace, &drive()?, progress)?;
     let count = measurement.requests.len();
-    let mut step = |what| {
-        if progress(Step::Replaying { requests: count, what }) { Ok(()) } else { Err(Error::Stopped) }
-    };
-    step("replayed at their times")?;
-    let anchored = measurement.anchor(drive)?;
+    let mut goes_on = |what| progress(Step::Replaying { requests: count, what });
+    let anchored = measurement.anchor(drive, &mut || goes_on("replayed at their times"))?;
     let requests = &measurement.requests;
     let part = part(requests, from, until.unwrap_or(Nanos::MAX));
     let end = measurement.end();
@@ -71,9 +68,8 @@ pub fn validate(
             duration(end.0)
         )));
     }
-    step("replayed freely")?;
-    let free = free(drive()?, requests, measurement.pace);
-    step("judged")?;
+    let free = free_while(drive()?, requests, measurement.pace, &mut || goes_on("replayed freely"));
+    let free = free.filter(|_| goes_on("judged")).ok_or(Error::Stopped)?;
     let figures = judged(&BothReplays { measured: requests, free, anchored }, part);
     let result = ValidateResult {
         trace: measurement.trace.clone(),

@@ -5,7 +5,7 @@ use sakiyomi_model::{Class, Nanos, WriteClass};
 
 use crate::labels::is_hit;
 use crate::measured::Measured;
-use crate::replay::{Simulated, serve};
+use crate::replay::{Simulated, serve, while_going};
 use crate::spindle::Spindle;
 
 /// Result of an anchored replay.
@@ -22,11 +22,23 @@ pub struct Anchored {
 /// time, or at the end of the previous one if that is later. The phase of the spindle is estimated from the earlier
 /// requests.
 #[must_use]
-pub fn anchored(mut drive: Drive, measured: &[Measured]) -> Anchored {
+pub fn anchored(drive: Drive, measured: &[Measured]) -> Anchored {
+    anchored_while(drive, measured, &mut || true).expect("nothing stops it")
+}
+
+/// Like [`anchored()`], while `go_on` returns true, which is called once in some thousand requests; `None` if it returned
+/// false.
+#[must_use]
+pub fn anchored_while(
+    mut drive: Drive,
+    measured: &[Measured],
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<Anchored> {
     let mut spindle = Spindle::new(drive.revolution());
     let mut free_at = Nanos::ZERO;
     let mut simulated = Vec::with_capacity(measured.len());
-    for (number, request) in (0..).zip(measured) {
+    for (number, request) in (0..).zip(while_going(measured, go_on)) {
+        let request = request.ok()?;
         let at = request.issued.max(free_at);
         drive.turn_spindle(spindle.lead(at));
         let completion = serve(&mut drive, number, request, at);
@@ -43,7 +55,7 @@ pub fn anchored(mut drive: Drive, measured: &[Measured]) -> Anchored {
         }
         simulated.push(own);
     }
-    Anchored { simulated, coherence: spindle.coherence() }
+    Some(Anchored { simulated, coherence: spindle.coherence() })
 }
 
 #[cfg(test)]

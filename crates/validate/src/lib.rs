@@ -30,7 +30,7 @@ mod spindle;
 #[cfg(test)]
 mod sample;
 
-pub use anchored::{Anchored, anchored};
+pub use anchored::{Anchored, anchored, anchored_while};
 pub use bins::binned_demerit;
 pub use demerit::demerit;
 pub use distribution::Distribution;
@@ -38,4 +38,4 @@ pub use judge::{Accuracy, judge};
 pub use labels::{Agreement, Confusion, agreement};
 pub use measured::{Label, Measured, delays_before, follow_on, in_order, part};
 pub use pairs::{Pairs, pairs};
-pub use replay::{Pace, Simulated, free};
+pub use replay::{Pace, Simulated, free, free_while};

@@ -1,7 +1,5 @@
 //! Free replay: the times of measured requests depend on the simulated drive's completions.
 
-use std::convert::Infallible;
-
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::replay::{Arrival, HostSide, Pace as HostPace, Replay, ReplayObserver};
 use sakiyomi_model::{Breakdown, Class, Completion, Detail, Device, Nanos, Request, RequestId, StreamId};
@@ -48,18 +46,57 @@ impl Simulated {
 /// Replays `measured`, which is [in order](crate::in_order), on a new `drive`; returns the results in the same order.
 #[must_use]
 pub fn free(drive: Drive, measured: &[Measured], pace: Pace) -> Vec<Simulated> {
+    free_while(drive, measured, pace, &mut || true).expect("nothing stops it")
+}
+
+/// Like [`free`], while `go_on` returns true, which is called once in some thousand requests; `None` if it returned false.
+#[must_use]
+pub fn free_while(
+    drive: Drive,
+    measured: &[Measured],
+    pace: Pace,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<Vec<Simulated>> {
     match pace {
-        Pace::Closed => replayed(drive, measured, HostPace::Closed { outstanding: 1 }),
-        Pace::Open => replayed(drive, measured, HostPace::Open),
-        Pace::Serial => serial(drive, measured),
+        Pace::Closed => replayed(drive, measured, HostPace::Closed { outstanding: 1 }, go_on),
+        Pace::Open => replayed(drive, measured, HostPace::Open, go_on),
+        Pace::Serial => serial(drive, measured, go_on),
     }
 }
 
-fn replayed(mut drive: Drive, measured: &[Measured], pace: HostPace) -> Vec<Simulated> {
+/// Returns the requests of a replay, before each of which it is checked whether to go on, once in some thousand.
+pub(crate) fn while_going<'a, R>(
+    measured: &'a [R],
+    go_on: &'a mut dyn FnMut() -> bool,
+) -> impl Iterator<Item = Result<&'a R, Stopped>> {
+    /// Requests between two checks: some milliseconds of work, beside which a check costs nothing.
+    const CHECK_PERIOD_REQUESTS: usize = 1 << 10;
+    let checked = move |(number, request): (usize, &'a R)| {
+        let is_due = number.is_multiple_of(CHECK_PERIOD_REQUESTS);
+        if is_due && !go_on() { Err(Stopped) } else { Ok(request) }
+    };
+    measured.iter().enumerate().map(checked)
+}
+
+/// A replay was not to go on.
+#[derive(Debug)]
+pub(crate) struct Stopped;
+
+fn replayed(
+    mut drive: Drive,
+    measured: &[Measured],
+    pace: HostPace,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<Vec<Simulated>> {
+    /// Capacity of the host's queue. It changes no result, because the queue keeps the order and the times of issue; but
+    /// requests are taken from the trace while the drive serves others, so that an overloaded one can be stopped as well.
+    const HOST_QUEUE_REQUESTS: usize = 1 << 12;
     let mut ends = Ends { by_id: vec![None; measured.len()] };
-    let arrivals = measured.iter().map(|request| Ok::<Arrival, Infallible>(arrival(request)));
-    let Ok(HostSide { .. }) = Replay { pace, host_queue: usize::MAX }.run(&mut drive, arrivals, &mut ends);
-    ends.by_id.into_iter().map(|end| end.expect("a replay ends when all requests have ended")).collect()
+    let arrivals = while_going(measured, go_on).map(|request| request.map(arrival));
+    let replay = Replay { pace, host_queue: HOST_QUEUE_REQUESTS };
+    let HostSide { .. } = replay.run(&mut drive, arrivals, &mut ends).ok()?;
+    let ends = ends.by_id.into_iter();
+    Some(ends.map(|end| end.expect("a replay ends when all requests have ended")).collect())
 }
 
 fn arrival(request: &Measured) -> Arrival {
@@ -81,9 +118,13 @@ impl ReplayObserver for Ends {
     }
 }
 
-fn serial(mut drive: Drive, measured: &[Measured]) -> Vec<Simulated> {
+fn serial(
+    mut drive: Drive,
+    measured: &[Measured],
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<Vec<Simulated>> {
     let (mut free_at, mut ended) = (Nanos::ZERO, Nanos::ZERO);
-    let serve = |(number, request): (usize, &Measured)| {
+    let mut serve = |(number, request): (usize, &Measured)| {
         let pause = request.issued.saturating_sub(ended);
         let at =
             if pause < THINK_TIME_MAX { free_at.saturating_add(pause) } else { request.issued.max(free_at) };
@@ -91,7 +132,11 @@ fn serial(mut drive: Drive, measured: &[Measured]) -> Vec<Simulated> {
         (free_at, ended) = (completion.finish, request.ended());
         Simulated::of(&completion)
     };
-    measured.iter().enumerate().map(serve).collect()
+    let mut served = Vec::with_capacity(measured.len());
+    for (number, request) in while_going(measured, go_on).enumerate() {
+        served.push(serve((number, request.ok()?)));
+    }
+    Some(served)
 }
 
 /// Submits one request at `at` to a `drive` without outstanding requests, and runs it to its end.
@@ -124,6 +169,46 @@ mod tests {
         requests.iter_mut().zip(simulated).for_each(|(request, own)| request.response = own.response);
         follow_on(&mut requests);
         requests
+    }
+
+    /// Replays with a host queue of any length.
+    fn unbounded(requests: &[Measured]) -> Vec<Simulated> {
+        let (mut drive, mut ends) = (drive(), Ends { by_id: vec![None; requests.len()] });
+        let arrivals = requests.iter().map(|request| Ok::<Arrival, Stopped>(arrival(request)));
+        let replay = Replay { pace: HostPace::Open, host_queue: usize::MAX };
+        replay.run(&mut drive, arrivals, &mut ends).unwrap();
+        ends.by_id.into_iter().map(Option::unwrap).collect()
+    }
+
+    #[test]
+    fn an_overloaded_drive_gives_the_same_times_whatever_the_host_queue() {
+        // Twenty thousand requests in a second.
+        let at = |number: u64| Measured {
+            issued: Nanos(number * 50_000),
+            ..read(number * 7_919 % 800 * 16, 8, 0)
+        };
+        let requests: Vec<Measured> = (0..20_000).map(at).collect();
+        assert_eq!(free(drive(), &requests, Pace::Open), unbounded(&requests));
+    }
+
+    #[test]
+    fn a_replay_is_stopped_soon_at_any_pace() {
+        let requests: Vec<Measured> = (0..20_000).map(|number| read(number % 1000 * 16, 8, 0)).collect();
+        for pace in [Pace::Closed, Pace::Serial, Pace::Open] {
+            let mut checks = 0;
+            let mut go_on = || {
+                checks += 1;
+                checks < 5
+            };
+            assert_eq!(free_while(drive(), &requests, pace, &mut go_on), None);
+            assert_eq!(checks, 5, "{pace:?}");
+            let mut all = 0;
+            let mut go_on = || {
+                all += 1;
+                true
+            };
+            assert!(free_while(drive(), &requests, pace, &mut go_on).is_some() && all >= 19, "{pace:?}");
+        }
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use sakiyomi_prefetch::MappedReader;
-use sakiyomi_prefetch::ranges::{Builder, Prefetch as Ranges};
+use sakiyomi_prefetch::ranges::{self, Builder, Prefetch as Ranges};
 
 use crate::buffer;
 use crate::error::{closed, of_ranges};
@@ -24,19 +24,24 @@ fn builder(memory: Option<u64>) -> Builder {
     memory.map_or_else(Builder::default, |bytes| Builder::default().memory(bytes))
 }
 
-fn ranges(pairs: Vec<(u64, u64)>) -> Vec<Range<u64>> {
+fn parsed(pairs: Vec<(u64, u64)>) -> Vec<Range<u64>> {
     pairs.into_iter().map(|(start, stop)| start..stop).collect()
 }
 
-/// Waits for bytes in pieces, between which signals are checked. Returns whether they are cached.
-fn wait(py: Python<'_>, ranges: &Ranges, bytes: Range<u64>) -> PyResult<bool> {
+/// Waits for bytes in pieces, between which signals are checked, until `wait` returns false for one. Returns whether it
+/// returned true for all.
+fn in_pieces(
+    py: Python<'_>,
+    bytes: Range<u64>,
+    wait: impl Fn(Range<u64>) -> Result<bool, ranges::Error> + Sync,
+) -> PyResult<bool> {
     let mut at = bytes.start;
     loop {
-        let piece = at..bytes.end.min(at.saturating_add(WAIT_PIECE_BYTES));
-        let is_cached = py.detach(|| ranges.wait_for_bytes(&piece)).map_err(|error| of_ranges(&error))?;
-        at = piece.end;
-        if !is_cached || at >= bytes.end {
-            return Ok(is_cached);
+        let end = bytes.end.min(at.saturating_add(WAIT_PIECE_BYTES));
+        let goes_on = py.detach(|| wait(at..end)).map_err(|error| of_ranges(&error))?;
+        at = end;
+        if !goes_on || at >= bytes.end {
+            return Ok(goes_on);
         }
         py.check_signals()?;
     }
@@ -67,7 +72,7 @@ impl Prefetch {
         ranges: Vec<(u64, u64)>,
         memory: Option<u64>,
     ) -> PyResult<Prefetch> {
-        let ranges = self::ranges(ranges);
+        let ranges = parsed(ranges);
         let opened = py.detach(|| builder(memory).open(path, ranges)).map_err(|error| of_ranges(&error))?;
         Ok(Prefetch { open: OfProcess::new(Mutex::new(Some(Arc::new(opened)))) })
     }
@@ -90,7 +95,7 @@ impl Prefetch {
     fn wait(&self, py: Python<'_>, index: usize) -> PyResult<bool> {
         let ranges = self.ranges()?;
         let bytes = ranges.range(index).map_err(|error| of_ranges(&error))?;
-        wait(py, &ranges, bytes)
+        in_pieces(py, bytes, |piece| ranges.wait_for_bytes(&piece))
     }
 
     /// Reports that the first ``count`` ranges have been used, so that prefetching goes on behind them.
@@ -144,7 +149,7 @@ impl MappedFile {
         ranges: Vec<(u64, u64)>,
         memory: Option<u64>,
     ) -> PyResult<MappedFile> {
-        let ranges = self::ranges(ranges);
+        let ranges = parsed(ranges);
         let mapped = py.detach(|| MappedReader::new(builder(memory).open(path, ranges)?));
         Ok(MappedFile { reader: Arc::new(OfProcess::new(mapped.map_err(|error| of_ranges(&error))?)) })
     }
@@ -155,15 +160,14 @@ impl MappedFile {
         Ok(self.reader.get("this file")?.size())
     }
 
-    /// Returns a range after waiting until it is cached, and reports that those before it have been used.
+    /// Returns a range after waiting until it is in memory, and reports that those before it have been used.
     fn range(&self, py: Python<'_>, index: usize) -> PyResult<MappedRange> {
         let reader = self.reader.get("this file")?;
         let ranges = reader.prefetch();
         let bytes = ranges.range(index).map_err(|error| of_ranges(&error))?;
         py.detach(|| ranges.advance(index));
-        wait(py, ranges, bytes.clone())?;
-        // The slice is the owner's to make; here it is checked.
-        py.detach(|| reader.slice(bytes.clone()).map(drop)).map_err(|error| of_ranges(&error))?;
+        // The slice is the owner's to make; here its pages enter the page table, so that they stay until it is used.
+        in_pieces(py, bytes.clone(), |piece| reader.populate(piece).map(|()| true))?;
         Ok(MappedRange { reader: Arc::clone(&self.reader), bytes })
     }
 }

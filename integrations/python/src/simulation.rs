@@ -251,7 +251,7 @@ pub(crate) fn fit(
     let (result, found) = with_signals(py, |go_on| {
         let read = FitTrace::read(&trace, &start, part, &mut |_| go_on())?;
         let found = read.fit(&start, &mut |_| go_on())?;
-        Ok((read.result(&start, &found)?, found))
+        Ok((read.result(&start, &found, go_on)?, found))
     })?;
     let drive = (!result.is_refused()).then(|| found.spec.to_toml());
     let verdict = result.verdict();

@@ -15,6 +15,18 @@ import sakiyomi
 from sakiyomi import MemoryTrace, compare, drive, scenario, simulate, validate
 from test_simulation import DRIVE, command, of_command, result_bytes, trace  # noqa: F401
 
+class Interrupt:
+    """A Ctrl-C after a delay, in seconds."""
+
+    def __init__(self, delay):
+        self._since = time.monotonic() + delay
+        threading.Timer(delay, _thread.interrupt_main).start()
+
+    def elapsed(self):
+        """Return the time since it was due, in seconds."""
+        return time.monotonic() - self._since
+
+
 def error_of_command(*words):
     """The sentence with which the command ends."""
     done = subprocess.run([command(), *map(str, words)], stdout=-1, stderr=-1, text=True)
@@ -198,9 +210,12 @@ def test_wrong_fits_have_the_sentences_of_the_command(measured, arguments, words
     assert str(raised.value) == sentence
 
 
-def test_ctrl_c_ends_a_fit(tmp_path):
+@pytest.mark.parametrize(
+    # A single replay of the longer one takes seconds.
+    "count, delay", [(3000, 1), (60_000, 1), (60_000, 3)]
+)
+def test_ctrl_c_ends_a_fit_at_once(count, delay):
     pyarrow = pytest.importorskip("pyarrow")
-    count = 3000
     table = pyarrow.table({
         "time_ns": [number * 15_000_000 for number in range(count)],
         "op": ["read"] * count,
@@ -208,12 +223,11 @@ def test_ctrl_c_ends_a_fit(tmp_path):
         "length_bytes": [4096] * count,
         "response_ns": [9_000_000 + number * 7919 % 5_000_000 for number in range(count)],
     })
-    long = MemoryTrace(table)
-    threading.Timer(1, _thread.interrupt_main).start()
-    since = time.monotonic()
+    trace_ = MemoryTrace(table)
+    interrupt = Interrupt(delay)
     with pytest.raises(KeyboardInterrupt):
-        drive.fit(long, DRIVE)
-    assert time.monotonic() - since < 15
+        drive.fit(trace_, DRIVE)
+    assert interrupt.elapsed() < 2
 
 
 SCENARIOS = pathlib.Path(__file__).parents[3] / "scenarios"
@@ -269,8 +283,7 @@ def test_arguments_of_experiments_are_checked(tmp_path):
 
 
 def test_ctrl_c_ends_an_experiment():
-    threading.Timer(0.5, _thread.interrupt_main).start()
-    since = time.monotonic()
+    interrupt = Interrupt(0.5)
     with pytest.raises(KeyboardInterrupt):
         scenario(SCENARIOS / "waseda2006-a.toml", {"process.gzip.size": ["64MiB"]}, repetitions=1000)
-    assert time.monotonic() - since < 20
+    assert interrupt.elapsed() < 20

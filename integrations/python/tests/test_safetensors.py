@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import random
+import resource
 
 import pytest
 from conftest import evict, resident_bytes
@@ -76,6 +77,20 @@ def test_arrays_show_one_mapping_and_outlive_the_file(model):
     del loaded
     gc.collect()
     assert numpy.array_equal(kept, arrays["weight"])
+
+
+def test_what_is_loaded_stays_when_another_program_drops_the_cache(tmp_path):
+    size = 8 << 20
+    path = write(tmp_path / "large", {"x": entry("U8", [size], 0, size)}, bytes(size))
+    evict(path)
+    loaded = load_safetensors(path)
+    evict(path)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    assert not loaded["x"].any()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    assert after.ru_majflt == before.ru_majflt, "all pages are in memory"
+    # numpy's own memory has some faults; the file would have at least one for each 64 KiB.
+    assert after.ru_minflt - before.ru_minflt < size >> 17
 
 
 def test_types_that_numpy_has_not(tmp_path):

@@ -2,6 +2,7 @@
 
 import _thread
 import concurrent.futures
+import inspect
 import json
 import multiprocessing
 import os
@@ -288,3 +289,21 @@ def test_ctrl_c_ends_a_simulation_and_threads_run_meanwhile(tmp_path):
         for _ in range(100):
             simulate(trace, DRIVE, format="disksim")
     assert time.monotonic() - since < 10 and len(counted) > 50
+
+
+def test_signatures_show_the_shared_options_and_others_are_refused():
+    reading = {"format": None, "device": None, "map": None, "sort_window": "1s", "time_scale": 1.0, "action": "Q"}
+    replay = {"warm_up": "0", "closed_loop": None, "outstanding": None, "host_queue": 1 << 20, "wrap": False}
+    options = {
+        sakiyomi.simulate: reading | replay,
+        sakiyomi.sweep: reading | replay,
+        sakiyomi.validate: reading | {"wrap": False},
+        sakiyomi.drive.fit: reading | {"wrap": False},
+    }
+    for function, expected in options.items():
+        shown = inspect.signature(function).parameters
+        assert {name: shown[name].default for name in expected} == expected
+        assert "options" not in shown and all(one.annotation is not one.empty for one in shown.values())
+        with pytest.raises(TypeError, match=r"has no argument 'warmup'; it has action, .*time_scale"):
+            function("trace.csv", DRIVE, warmup="1s")
+        assert pickle.loads(pickle.dumps(function)) is function

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sakiyomi_io::Mapping;
 
-use super::{Error, Prefetch};
+use super::{Error, Prefetch, WAIT_AHEAD_BYTES};
 
 /// A file that is mapped read-only, and prefetched in a given order.
 ///
@@ -94,6 +94,30 @@ impl MappedReader {
         }
         // The size of the mapping is that of the file, and a `usize`.
         Ok(&mapping[bytes.start as usize..bytes.end as usize])
+    }
+
+    /// Waits until bytes of the file are cached, and enters them into the page table of the process. Accesses to slices of
+    /// them then cause no page faults. What is only cached can be evicted before it is used, by programs that drop the caches,
+    /// or by a kernel that reclaims memory early; what was populated stays, unless memory is short.
+    ///
+    /// It is for data that is used as a whole, or much later. The window advances as by [`slice`](MappedReader::slice).
+    ///
+    /// # Errors
+    /// As [`slice`](MappedReader::slice). A kernel that cannot populate mappings (before Linux 5.14) is no error.
+    pub fn populate(&self, bytes: Range<u64>) -> Result<(), Error> {
+        let mut at = bytes.start;
+        loop {
+            let piece = at..bytes.end.min(at.saturating_add(WAIT_AHEAD_BYTES));
+            self.slice(piece.clone())?;
+            if let Some(mapping) = self.mapping.as_ref().filter(|_| !piece.is_empty()) {
+                // Without it, accesses read what is missing. The size of the mapping is that of the file, and a `usize`.
+                let _ = mapping.populate(piece.start as usize..piece.end as usize);
+            }
+            at = piece.end;
+            if at >= bytes.end {
+                return Ok(());
+            }
+        }
     }
 
     /// Returns the bytes of a range of the order after waiting until they are cached, and advances to this range.

@@ -12,6 +12,7 @@
 //! No piece is cut in order to fit the rest of the window: a consumer that advances by small steps would cause small
 //! requests. Therefore a piece waits until the window has room for a whole one.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Maximum bytes of a piece. At a latency of 5 ms, pieces of this size saturate a device of 6 GB/s with the number that
@@ -45,7 +46,9 @@ pub(crate) struct Planner {
     /// The range that contains the next byte to request, and the place of this byte in the order.
     next_range: usize,
     requested: u64,
-    in_flight: usize,
+    in_flight: Vec<Range<u64>>,
+    /// Pieces to request once more, before the next ones of the order.
+    again: VecDeque<Range<u64>>,
     is_stopped: bool,
 }
 
@@ -66,7 +69,8 @@ impl Planner {
             used: 0,
             next_range: 0,
             requested: 0,
-            in_flight: 0,
+            in_flight: Vec::with_capacity(PIECES_IN_FLIGHT_MAX),
+            again: VecDeque::new(),
             is_stopped: false,
         };
         let mut at = 0;
@@ -119,15 +123,18 @@ impl Planner {
             (self.requested, self.next_range) = (self.used, self.used_range);
         }
         let free = self.window_bytes - (self.requested - self.used);
-        if self.is_stopped
-            || self.requested == end
-            || self.in_flight >= PIECES_IN_FLIGHT_MAX
-            || free < self.piece_bytes.min(end - self.requested)
-        {
+        if self.is_stopped || self.in_flight.len() >= PIECES_IN_FLIGHT_MAX {
+            return None;
+        }
+        if let Some(piece) = self.again.pop_front() {
+            self.in_flight.push(piece.clone());
+            return Some(piece);
+        }
+        if self.requested == end || free < self.piece_bytes.min(end - self.requested) {
             return None;
         }
         let piece = self.take_piece();
-        self.in_flight += 1;
+        self.in_flight.push(piece.clone());
         Some(piece)
     }
 
@@ -156,14 +163,33 @@ impl Planner {
     }
 
     /// Reports that a piece has arrived, or has failed.
-    pub(crate) fn completed(&mut self) {
-        self.in_flight -= 1;
+    pub(crate) fn completed(&mut self, piece: &Range<u64>) {
+        let place = self.in_flight.iter().position(|other| other == piece);
+        self.in_flight.swap_remove(place.expect("a piece that is in flight"));
+    }
+
+    /// Requests a part of the file out of order, which the consumer waits for: it was evicted, or not yet requested. Pieces in
+    /// flight are left out.
+    pub(crate) fn request_now(&mut self, bytes: &Range<u64>) {
+        let end = bytes.end.next_multiple_of(self.page_bytes);
+        let mut at = bytes.start & !(self.page_bytes - 1);
+        while at < end {
+            let known = || self.in_flight.iter().chain(&self.again);
+            if let Some(covers) = known().filter(|piece| piece.contains(&at)).map(|piece| piece.end).max() {
+                at = covers;
+                continue;
+            }
+            let next = known().map(|piece| piece.start).filter(|&start| start > at).min();
+            let until = end.min(at + PIECE_MAX_BYTES).min(next.unwrap_or(u64::MAX));
+            self.again.push_back(at..until);
+            at = until;
+        }
     }
 
     /// Returns whether nothing is in flight.
     #[cfg(test)]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.in_flight == 0
+        self.in_flight.is_empty()
     }
 
     /// Reports that nothing more is wanted.
@@ -197,7 +223,7 @@ impl Planner {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::{BTreeMap, VecDeque};
+    use std::collections::BTreeMap;
 
     const PAGE: u64 = 4096;
 
@@ -283,10 +309,8 @@ mod tests {
                     }
                     prop_assert!((requested.len() as u64 * PAGE).saturating_sub(place) <= window * PAGE);
                     prop_assert!(in_flight.len() <= PIECES_IN_FLIGHT_MAX);
-                    if in_flight.pop_front().is_none() {
-                        break;
-                    }
-                    planner.completed();
+                    let Some(piece) = in_flight.pop_front() else { break };
+                    planner.completed(&piece);
                 }
                 // The consumer always has something ahead, unless nothing is left or what is left is behind it.
                 let ahead = planner.ahead_bytes();
@@ -309,12 +333,12 @@ mod tests {
         ) {
             let order = order_of(&ranges);
             let mut planner = Planner::new(ranges.clone(), PAGE, window * PAGE);
-            let (mut place, mut in_flight, mut range) = (0usize, 0usize, 0);
+            let (mut place, mut in_flight, mut range) = (0usize, Vec::new(), 0);
             for step in steps {
                 let used = planner.used;
                 match step {
                     Step::Next => if let Some(piece) = planner.next() {
-                        in_flight += 1;
+                        in_flight.push(piece.clone());
                         // Pages that the consumer has passed may be left out; all others come in their order.
                         place = place.max((used / PAGE) as usize);
                         for page in pages(&piece) {
@@ -322,11 +346,9 @@ mod tests {
                             place += 1;
                         }
                     },
-                    Step::Complete if in_flight > 0 => {
-                        in_flight -= 1;
-                        planner.completed();
-                    }
-                    Step::Complete => {}
+                    Step::Complete => if let Some(piece) = in_flight.pop() {
+                        planner.completed(&piece);
+                    },
                     Step::Advance(by) => {
                         range += by;
                         planner.advance(range);
@@ -336,8 +358,35 @@ mod tests {
                 prop_assert!(planner.used >= used, "the consumer never moves back");
                 prop_assert!(planner.used <= order.len() as u64 * PAGE);
                 prop_assert!(planner.ahead_bytes() <= window * PAGE);
-                prop_assert!(in_flight <= PIECES_IN_FLIGHT_MAX);
+                prop_assert!(in_flight.len() <= PIECES_IN_FLIGHT_MAX);
             }
+        }
+
+        #[test]
+        fn what_is_requested_out_of_order_comes_next_once_and_without_what_is_in_flight(
+            ranges in ranges(),
+            asked in prop::collection::vec((0..300 * PAGE, 1..1200 * PAGE), 1..4),
+            before in 0..5usize,
+        ) {
+            let mut planner = Planner::new(ranges, PAGE, 60 * PAGE);
+            let in_flight: Vec<Range<u64>> = (0..before).map_while(|_| planner.next()).collect();
+            let (requested, ahead) = (planner.requested, planner.ahead_bytes());
+            let mut expected = Vec::new();
+            for (start, length) in asked {
+                planner.request_now(&(start..start + length));
+                let own = start / PAGE..(start + length).div_ceil(PAGE);
+                let known: Vec<u64> = in_flight.iter().flat_map(pages).chain(expected.iter().copied()).collect();
+                expected.extend(own.filter(|page| !known.contains(page)));
+            }
+            let mut found = Vec::new();
+            while found.len() < expected.len() {
+                let piece = planner.next().unwrap();
+                prop_assert!(piece.end - piece.start <= PIECE_MAX_BYTES);
+                found.extend(pages(&piece));
+                planner.completed(&piece);
+            }
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!((planner.requested, planner.ahead_bytes()), (requested, ahead), "the window is untouched");
         }
 
         #[test]
@@ -381,13 +430,13 @@ mod tests {
                 }
                 let (at, piece) = in_flight.pop_front().expect("a range that is missing is in flight");
                 now = now.max(at);
-                planner.completed();
+                planner.completed(&piece);
                 arrived.insert(piece.start, piece.end);
             }
             now += compute;
             while in_flight.front().is_some_and(|(at, _)| *at <= now) {
                 let (_, piece) = in_flight.pop_front().unwrap();
-                planner.completed();
+                planner.completed(&piece);
                 arrived.insert(piece.start, piece.end);
             }
             planner.advance(index + 1);
@@ -428,7 +477,7 @@ mod tests {
         for used in 0..5120 {
             planner.advance(used);
             while let Some(piece) = planner.next() {
-                planner.completed();
+                planner.completed(&piece);
                 sizes.push(piece.end - piece.start);
             }
         }
@@ -438,9 +487,10 @@ mod tests {
     #[test]
     fn a_plan_that_is_stopped_requests_nothing_more() {
         let mut planner = Planner::new(scattered(4), PAGE, 1 << 30);
-        assert!(planner.next().is_some());
+        let piece = planner.next().unwrap();
+        planner.request_now(&(0..1 << 20));
         planner.stop();
-        planner.completed();
+        planner.completed(&piece);
         assert_eq!(planner.next(), None);
     }
 

@@ -170,6 +170,39 @@ fn slices_in_order_move_the_window_on() {
 }
 
 #[test]
+fn what_was_populated_stays_when_the_cache_is_dropped_and_the_rest_is_read_again() {
+    let bytes = content(8 << 20);
+    let Some((scratch, file)) = cold("what_was_populated_stays", &bytes) else { return };
+    let prefetch = Prefetch::builder().memory(WINDOW_MIN_BYTES).open(scratch.path(), [0..8 * MIB]).unwrap();
+    let reader = MappedReader::new(prefetch).unwrap();
+    reader.populate(MIB + 5..3 * MIB).unwrap();
+    page_cache::drop_pages(&file, 0..u64::MAX).unwrap();
+    if !has_arrived(&file, MIB + 5..3 * MIB) {
+        skipped("what_was_populated_stays", "the kernel does not populate mappings");
+        return;
+    }
+    assert!(page_cache::residency(&file, 4 * MIB..8 * MIB).unwrap().cached == 0);
+    assert!(reader.slice(0..8 * MIB).unwrap() == bytes);
+    reader.populate(0..8 * MIB).unwrap();
+    reader.populate(9..9).unwrap();
+    assert!(matches!(reader.populate(8 * MIB..8 * MIB + 1), Err(Error::Outside { .. })));
+}
+
+#[test]
+fn prefetching_goes_on_when_the_caches_are_dropped_again_and_again() {
+    let bytes = content(64 << 20);
+    let Some((scratch, file)) = cold("prefetching_goes_on", &bytes) else { return };
+    let ranges: Vec<Range<u64>> = (0..64).map(|index| index * MIB..(index + 1) * MIB).collect();
+    let reader = MappedReader::new(Prefetch::open(scratch.path(), ranges).unwrap()).unwrap();
+    for index in 0..64 {
+        page_cache::drop_pages(&file, 0..u64::MAX).unwrap();
+        let at = index as usize * MIB as usize;
+        assert!(reader.slice_of(index as usize).unwrap() == &bytes[at..at + MIB as usize]);
+    }
+    assert!(reader.prefetch().wait(63).unwrap(), "the kernel caches this file");
+}
+
+#[test]
 fn a_file_that_is_truncated_while_it_is_mapped_is_an_error_and_no_signal() {
     let bytes = content(1 << 20);
     let scratch = Scratch::with(&bytes);

@@ -46,7 +46,8 @@ def load_safetensors(
     names: the tensors, which are read in this order; all of them, in the order of the file, if it is left out.
     memory: bytes that are requested ahead at most (a quarter of the available memory).
 
-    Many requests are in flight, so that the file is read at the speed of its device; when this returns, all has been read.
+    Many requests are in flight, so that the file is read at the speed of its device; when this returns, all pages
+    are in memory and mapped, so that accesses do not wait.
     The arrays are read-only views of a mapping of the file, which lives as long as they do; copy what is to be changed.
     Other programs must not write to the file meanwhile; replacing it by renaming is safe.
 

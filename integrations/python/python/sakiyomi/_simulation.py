@@ -4,10 +4,11 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack
 
 from sakiyomi import _native
 from sakiyomi._native import MemoryTrace
+from sakiyomi._options import MeasuredOptions, ReplayOptions, reading_options, replay_options, takes
 from sakiyomi._reading import PathLike
 from sakiyomi._result import CompareResult, Record, ScenarioResult, SimResult, SweepResult, ValidateResult
 
@@ -65,6 +66,7 @@ def generate_pc(
     return _native.generate_pc(options, seed)
 
 
+@takes(ReplayOptions)
 def simulate(
     trace: Trace,
     drive: PathLike,
@@ -72,17 +74,7 @@ def simulate(
     *,
     array: str | None = None,
     chunk: str = "time=1s",
-    warm_up: str = "0",
-    format: str | None = None,
-    device: int | str | None = None,
-    map: str | None = None,
-    sort_window: str = "1s",
-    time_scale: float = 1.0,
-    action: str = "Q",
-    closed_loop: bool | None = None,
-    outstanding: int | None = None,
-    host_queue: int = 1 << 20,
-    wrap: bool = False,
+    **options: Unpack[ReplayOptions],
 ) -> SimResult:
     """Simulate a block trace on a hard disk, in virtual time.
 
@@ -102,14 +94,15 @@ def simulate(
     document, notes = _native.simulate(
         trace_of(trace),
         drive_options(drive, settings, array),
-        reading_options(format, device, map, sort_window, time_scale, action),
-        _replay_options(warm_up, closed_loop, outstanding, host_queue, wrap),
+        reading_options(options),
+        replay_options(options),
         chunk,
     )
     warn(notes)
     return SimResult(document)
 
 
+@takes(ReplayOptions)
 def sweep(
     trace: Trace,
     drive: PathLike,
@@ -118,17 +111,7 @@ def sweep(
     *,
     settings: Mapping[str, Any] | None = None,
     array: str | None = None,
-    warm_up: str = "0",
-    format: str | None = None,
-    device: int | str | None = None,
-    map: str | None = None,
-    sort_window: str = "1s",
-    time_scale: float = 1.0,
-    action: str = "Q",
-    closed_loop: bool | None = None,
-    outstanding: int | None = None,
-    host_queue: int = 1 << 20,
-    wrap: bool = False,
+    **options: Unpack[ReplayOptions],
 ) -> SweepResult:
     """Simulate all combinations of settings.
 
@@ -153,8 +136,8 @@ def sweep(
     varied = _varied(vary)
     source = trace_of(trace)
     changes = drive_options(drive, settings, array)
-    reading = reading_options(format, device, map, sort_window, time_scale, action)
-    replay = _replay_options(warm_up, closed_loop, outstanding, host_queue, wrap)
+    reading = reading_options(options)
+    replay = replay_options(options)
     planned, notes, values = _native.sweep_plan(changes, varied)
     warn(notes)
     if executor is None:
@@ -196,6 +179,7 @@ def compare(a: "SimResult | PathLike", b: "SimResult | PathLike", fail_if: Seque
     return CompareResult(*_native.compare(sides[0], sides[1], list(fail_if)))
 
 
+@takes(MeasuredOptions)
 def validate(
     trace: Trace,
     drive: PathLike,
@@ -204,13 +188,7 @@ def validate(
     from_: str = "0",
     until: str | None = None,
     array: str | None = None,
-    wrap: bool = False,
-    format: str | None = None,
-    device: int | str | None = None,
-    map: str | None = None,
-    sort_window: str = "1s",
-    time_scale: float = 1.0,
-    action: str = "Q",
+    **options: Unpack[MeasuredOptions],
 ) -> ValidateResult:
     """Compare a simulated drive with a measured one.
 
@@ -227,8 +205,8 @@ def validate(
     document, notes = _native.validate(
         trace_of(trace),
         drive_options(drive, settings, array),
-        reading_options(format, device, map, sort_window, time_scale, action),
-        wrap,
+        reading_options(options),
+        options["wrap"],
         from_,
         until,
     )
@@ -259,7 +237,7 @@ def scenario(
     if repetitions is not None and not 1 <= repetitions <= 1000:
         raise ValueError(f"repetitions is {repetitions}; give 1 to 1000")
     document, notes = _native.scenario(os.fsdecode(file), _varied(vary or {}), seed, repetitions)
-    warn(notes)
+    warn(notes, stacklevel=3)
     return ScenarioResult(document)
 
 
@@ -281,37 +259,6 @@ def drive_options(drive: PathLike, settings: Mapping[str, Any] | None, array: st
     }
 
 
-def reading_options(
-    format: str | None,
-    device: int | str | None,
-    map: str | None,
-    sort_window: str,
-    time_scale: float,
-    action: str,
-) -> dict[str, Any]:
-    """Return the options of how a trace is read."""
-    return {
-        "format": format,
-        "device": None if device is None else str(device),
-        "map": map,
-        "sort_window": sort_window,
-        "time_scale": time_scale,
-        "action": action,
-    }
-
-
-def _replay_options(
-    warm_up: str, closed_loop: bool | None, outstanding: int | None, host_queue: int, wrap: bool
-) -> dict[str, Any]:
-    return {
-        "warm_up": warm_up,
-        "closed_loop": closed_loop,
-        "outstanding": outstanding,
-        "host_queue": host_queue,
-        "wrap": wrap,
-    }
-
-
 def _varied(vary: Mapping[str, Iterable[Any]]) -> list[tuple[str, list[str]]]:
     varied = []
     for key, values in vary.items():
@@ -329,8 +276,8 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def warn(notes: list[str]) -> None:
-    """Pass the warnings among the notes of a command to the caller of its function."""
+def warn(notes: list[str], stacklevel: int = 4) -> None:
+    """Pass the warnings among the notes of a command to the caller of its function, which is called by that of ``takes``."""
     for note in notes:
         if note.startswith("warning: "):
-            warnings.warn(note.removeprefix("warning: "), stacklevel=3)
+            warnings.warn(note.removeprefix("warning: "), stacklevel=stacklevel)

@@ -1,16 +1,18 @@
 """Drives of one's own: ``sakiyomi.drive.fit`` identifies one from a measured trace."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from sakiyomi import _native
+from sakiyomi._options import MeasuredOptions, reading_options, takes
 from sakiyomi._reading import PathLike
 from sakiyomi._result import FitResult
-from sakiyomi._simulation import Trace, drive_options, reading_options, trace_of, warn
+from sakiyomi._simulation import Trace, drive_options, trace_of, warn
 
 __all__ = ["fit"]
 
 
+@takes(MeasuredOptions)
 def fit(
     trace: Trace,
     drive: PathLike,
@@ -18,13 +20,7 @@ def fit(
     *,
     fit_share: float = 0.5,
     fit_until: str | None = None,
-    wrap: bool = False,
-    format: str | None = None,
-    device: int | str | None = None,
-    map: str | None = None,
-    sort_window: str = "1s",
-    time_scale: float = 1.0,
-    action: str = "Q",
+    **options: Unpack[MeasuredOptions],
 ) -> FitResult:
     """Identify a drive from a measured trace.
 
@@ -43,8 +39,8 @@ def fit(
     document, toml, verdict, notes = _native.fit(
         trace_of(trace),
         drive_options(drive, settings, None),
-        reading_options(format, device, map, sort_window, time_scale, action),
-        wrap,
+        reading_options(options),
+        options["wrap"],
         fit_share,
         fit_until,
     )

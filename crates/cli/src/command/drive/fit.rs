@@ -70,9 +70,12 @@ impl Fit {
         let mut progress = Progress::new(None, common.quiet);
         let found =
             read.fit(&start, &mut |replays| progress.set(replays, || format!("{replays} replays")).is_ok());
+        let judged = found.and_then(|found| {
+            let mut go_on = || progress.set(found.replays, || "judging".to_owned()).is_ok();
+            Ok((read.result(&start, &found, &mut go_on)?, found))
+        });
         drop(progress);
-        let found = found.map_err(of_simulation)?;
-        let result = read.result(&start, &found)?;
+        let (result, found) = judged.map_err(of_simulation)?;
         let fails = result.is_refused() || self.require_gain && !result.is_gain;
         if let (Some(out), Some(path), false) = (out, &self.out, fails) {
             out.write(found.spec.to_toml().as_bytes())?;
