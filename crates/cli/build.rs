@@ -1,6 +1,6 @@
 //! Passes the commit and the target of the build to the command.
 //!
-//! Cargo sets `SAKIYOMI_VERSION` for the crate: `0.1.0 (1a2b3c4d5e 2026-11-22, x86_64-unknown-linux-gnu)`, and
+//! Cargo sets `SAKIYOMI_VERSION` for the crate: `0.2.0 (1a2b3c4d5e 2026-11-22, x86_64-unknown-linux-gnu)`, and
 //! `SAKIYOMI_COMMIT` and `SAKIYOMI_COMMIT_DATE`, which are empty in a source archive, without git, and in a checkout
 //! of another project. They do not depend on the time or place of the build, so that builds of one commit are the
 //! same.

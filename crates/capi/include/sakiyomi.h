@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 /* Version of this header. Versions with the same first two numbers have compatible libraries. */
-#define SAKIYOMI_VERSION "0.1.0"
+#define SAKIYOMI_VERSION "0.2.0"
 
 /* Returns the version of the library, a text as above. */
 const char *sakiyomi_version(void);

@@ -57,7 +57,7 @@ impl Run {
         parts.into_iter().filter(|part| !part.is_empty()).collect()
     }
 
-    /// Returns the build of sakiyomi, as reports name it: `0.1.0 (1a2b3c4d5e)`, or the version alone.
+    /// Returns the build of sakiyomi, as reports name it: `0.2.0 (1a2b3c4d5e)`, or the version alone.
     #[must_use]
     pub fn build(&self) -> String {
         match &self.commit {

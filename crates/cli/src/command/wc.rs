@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use sakiyomi_os::ctype::Characters;
+use sakiyomi_os::ctype::{Characters, Encoding};
 use sakiyomi_text::count::{Counter, Wanted};
 use serde_json::{Value, json};
 
@@ -158,11 +158,14 @@ impl Output<'_> {
 
 fn counter(shown: &Shown) -> Result<Counter> {
     let characters = Characters::from_environment();
-    let encoding = characters.encoding().clone();
+    let encoding = match characters.encoding() {
+        Encoding::Other(name) => name.clone(),
+        Encoding::Bytes | Encoding::Utf8 => String::new(),
+    };
     let wanted = Wanted { words: shown.words, chars: shown.chars, columns: shown.max_line_length };
     let posix = std::env::var_os("POSIXLY_CORRECT").is_some();
     let Some(counter) = Counter::new(Arc::new(characters), wanted, !posix) else {
-        bail!("the locale's encoding {encoding:?} is not supported; set LC_ALL to C or to a UTF-8 locale")
+        bail!("the locale's encoding {encoding} is not supported; set LC_ALL to C or to a UTF-8 locale")
     };
     Ok(counter)
 }

@@ -18,12 +18,12 @@ fn keys_of_a_simulation_are_stable() {
 fn a_run_names_the_commit_where_it_is_known() {
     let built = Run { commit: Some("1a2b3c4d5e".to_owned()), ..sample::run() };
     assert_eq!(serde_json::to_value(&built).unwrap()["commit"], "1a2b3c4d5e");
-    assert_eq!(built.build(), "0.1.0 (1a2b3c4d5e)");
+    assert_eq!(built.build(), "0.2.0 (1a2b3c4d5e)");
     // Results of an older version of sakiyomi, or of a build from a source archive, have no commit.
     let unknown = serde_json::to_value(sample::run()).unwrap();
     assert!(unknown.get("commit").is_none());
     let read: Run = serde_json::from_value(unknown).unwrap();
-    assert_eq!((read.commit.as_deref(), read.build().as_str()), (None, "0.1.0"));
+    assert_eq!((read.commit.as_deref(), read.build().as_str()), (None, "0.2.0"));
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn chunk(index: u64, short: bool) -> ChunkPoint {
 pub(crate) fn run() -> Run {
     Run {
         command: ["sakiyomi", "sim", "office.csv"].map(str::to_owned).to_vec(),
-        version: "0.1.0".to_owned(),
+        version: "0.2.0".to_owned(),
         commit: None,
         wall_ns: Some(7700 * MS),
         machine: Machine {
