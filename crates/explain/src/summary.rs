@@ -42,7 +42,9 @@ pub fn summary(recording: &Recording, ledger: &Ledger) -> Vec<SummaryRow> {
     let own_row_min = Nanos((ledger.elapsed.0 as f64 * OWN_ROW_RATIO) as u64);
     for entry in &ledger.entries {
         let name = entry.term.file().map(|file| recording.file_name(file));
-        let is_grouped = name.as_ref().is_some_and(|name| Path::new(name).parent().is_some());
+        // A file whose name is not known has no directory.
+        let directory = name.as_ref().and_then(|name| Path::new(name).parent());
+        let is_grouped = directory.is_some_and(|directory| !directory.as_os_str().is_empty());
         let row = SummaryRow {
             program: entry.program.clone(),
             term: entry.term,

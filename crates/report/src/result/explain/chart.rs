@@ -47,9 +47,11 @@ fn ledger(result: &ExplainResult) -> Chart {
         let label = match (term.program.as_str(), place.as_str()) {
             ("", _) => what.to_owned(),
             (program, "") => format!("{program}: {what}"),
-            (program, _) if term.files > 1 => format!("{program}: {what}, {} files", count(term.files)),
             // The end of a path says most.
-            (program, place) => format!("{program}: {what}, {}", place.rsplit('/').next().unwrap_or(place)),
+            (program, place) if term.files > 1 => {
+                format!("{program}: {what}, {} files in {}", count(term.files), end_of(place))
+            }
+            (program, place) => format!("{program}: {what}, {}", end_of(place)),
         };
         let share = percent(ratio(term.time_ns, result.elapsed_ns));
         Row {
@@ -66,6 +68,11 @@ fn ledger(result: &ExplainResult) -> Chart {
         parts: PARTS.to_vec(),
         rows: result.terms.iter().take(BARS_MAX).map(row).collect(),
     })
+}
+
+/// Returns the last name of a path.
+fn end_of(place: &str) -> &str {
+    place.rsplit('/').next().filter(|end| !end.is_empty()).unwrap_or(place)
 }
 
 /// Kinds of activity in a block of the flame graph, which has text: label, color.

@@ -8,6 +8,9 @@ const STORAGE_LOW_RATIO: f64 = 0.05;
 /// Share of the elapsed time from which waiting for a core is mentioned.
 const CORE_WAIT_RATIO: f64 = 0.15;
 
+/// Part of a term by which all of its kind must exceed it to be mentioned: a tenth.
+const MORE_PART: u64 = 10;
+
 pub(super) fn sentences(result: &ExplainResult) -> Vec<String> {
     let mut sentences = vec![largest(result)];
     sentences.extend(core_wait(result));
@@ -22,7 +25,11 @@ pub(super) fn sentences(result: &ExplainResult) -> Vec<String> {
 /// Names the largest term. Of several programs and files with the same kind, the kind first.
 fn largest(result: &ExplainResult) -> String {
     let elapsed = duration(result.elapsed_ns);
-    let Some(term) = result.terms.first() else { return format!("Nothing was recorded in {elapsed}.") };
+    // By program and kind, and of these the first.
+    let longest = |term: &&ExplainTerm| (of_kind(result, term), term.time_ns);
+    let Some(term) = result.terms.iter().max_by_key(longest) else {
+        return format!("Nothing was recorded in {elapsed}.");
+    };
     let share = percent(ratio(term.time_ns, result.elapsed_ns));
     let time = duration(term.time_ns);
     let what = match term.kind {
@@ -44,7 +51,23 @@ fn largest(result: &ExplainResult) -> String {
         ExplainKind::Timer => "for timers that it set itself".to_owned(),
         ExplainKind::OtherPrograms => "for other programs".to_owned(),
     };
-    format!("{share} of {elapsed} {} waits {what} ({time}).", term.program)
+    let all = of_kind(result, term);
+    if all < term.time_ns + term.time_ns / MORE_PART {
+        return format!("{share} of {elapsed} {} waits {what} ({time}).", term.program);
+    }
+    // Several files and directories: the sum says more than the first of them.
+    let (share_of_all, kind) = (percent(ratio(all, result.elapsed_ns)), term.kind.describe());
+    format!(
+        "{share_of_all} of {elapsed} {} waits for {kind} ({}); {share} {what} ({time}).",
+        term.program,
+        duration(all)
+    )
+}
+
+/// Returns the time of all terms of a program with the same kind.
+fn of_kind(result: &ExplainResult, term: &ExplainTerm) -> u64 {
+    let same = result.terms.iter().filter(|other| other.kind == term.kind && other.program == term.program);
+    same.map(|other| other.time_ns).sum()
 }
 
 fn of_place(term: &ExplainTerm) -> String {
