@@ -74,11 +74,14 @@ impl FromStr for FixedSpec {
 /// As it is parsed, without what is the default.
 impl fmt::Display for FixedSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MEGABYTE: u64 = 1_000_000;
+        /// Bandwidths that are whole megabytes are written in them.
+        const MEGABYTE_BYTES: u64 = 1_000_000;
         let default = FixedSpec::default();
         write!(f, "fixed:latency={},parallel={}", self.latency, self.parallel)?;
         match self.bandwidth {
-            Some(Bytes(bytes)) if bytes % MEGABYTE == 0 => write!(f, ",bandwidth={}MB", bytes / MEGABYTE)?,
+            Some(Bytes(bytes)) if bytes % MEGABYTE_BYTES == 0 => {
+                write!(f, ",bandwidth={}MB", bytes / MEGABYTE_BYTES)?;
+            }
             Some(bandwidth) => write!(f, ",bandwidth={bandwidth}")?,
             None => {}
         }

@@ -276,7 +276,7 @@ impl<'a> Present<'a> {
         };
         self.prefetch(change.prefetching, &mut costs);
         let start = if change.prefetching == Prefetching::Off { Nanos::ZERO } else { RUN_START };
-        // What was learned is loaded meanwhile, as fast as the storage can.
+        // Learned data is loaded meanwhile, as fast as the storage can.
         let loading = match change.prefetching {
             Prefetching::Learned => {
                 let program = Program::loading(self.recording, &self.options(MetadataCost::Recorded, 1.0));

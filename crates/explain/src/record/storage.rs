@@ -65,13 +65,13 @@ pub fn measure_place(path: &Path) -> io::Result<FixedSpec> {
 
 /// Returns storage with the measured latency, to 1 µs, and bandwidth, to 1 MB/s: the rest is chance.
 fn rounded(measured: &MeasuredStorage) -> FixedSpec {
-    const MICROSECOND: u64 = 1_000;
-    const MEGABYTE: u64 = 1_000_000;
+    const LATENCY_STEP_NS: u64 = 1_000;
+    const BANDWIDTH_STEP_BYTES: u64 = 1_000_000;
     let to = |value: u64, unit: u64| value.div_ceil(unit).max(1) * unit;
     FixedSpec {
-        latency: Nanos(to(measured.latency_ns.0, MICROSECOND)),
+        latency: Nanos(to(measured.latency_ns.0, LATENCY_STEP_NS)),
         parallel: measured.parallel,
-        bandwidth: Some(Bytes(to(measured.bandwidth_bytes_per_second, MEGABYTE))),
+        bandwidth: Some(Bytes(to(measured.bandwidth_bytes_per_second, BANDWIDTH_STEP_BYTES))),
         ..FixedSpec::default()
     }
 }

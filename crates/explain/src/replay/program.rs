@@ -27,7 +27,7 @@ pub struct ProgramOptions {
     pub device: u64,
     /// The time of opens, look-ups and listings that waited.
     pub metadata: MetadataCost,
-    /// Factor of the recorded waits for written data to be on storage.
+    /// Factor of the recorded waits in writes, and for written data to be on storage.
     pub sync_ratio: f64,
     /// Whether files are prefetched, as by `sakiyomi run`: mappings by their touched pages, files of which a large part is
     /// read by the position of their reader.
@@ -437,9 +437,10 @@ impl Builder<'_> {
             (wait, Some(thread)) if wait.is_for_others() => self.wait_for(thread, span.ended_ns),
             // The simulated storage decides.
             (Wait::Read { file, .. } | Wait::Mapping { file }, _) if is_replaced(file) => {}
-            (Wait::Write { .. } | Wait::WriteBack, _) => {}
+            (Wait::WriteBack, _) => {}
             (Wait::Metadata, _) => self.pause(self.options.metadata.of(length), span.ended_ns),
-            (Wait::Sync { .. }, _) => {
+            // Simulated writes wait only for write-back. A file system may write through, as those of FUSE do.
+            (Wait::Sync { .. } | Wait::Write { .. }, _) => {
                 self.pause(Nanos((length.0 as f64 * self.options.sync_ratio) as u64), span.ended_ns);
             }
             _ => self.pause(length, span.ended_ns),

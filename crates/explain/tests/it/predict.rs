@@ -18,6 +18,11 @@ const READ: u64 = 4096;
 /// Returns the recording of a program that makes `reads` scattered reads, each of which takes `latency`, and computes
 /// for `computing` after each.
 fn scattered(reads: u64, latency: u64, computing: u64) -> Recording {
+    scattered_beside_another(reads, latency, computing, 0)
+}
+
+/// Like [`scattered`]; after each read, another program computes for `occupied` on the core.
+fn scattered_beside_another(reads: u64, latency: u64, computing: u64, occupied: u64) -> Recording {
     let mut events: Vec<Activity> = vec![switch(0, 0, false, 10)];
     let mut now = 0;
     for index in 0..reads {
@@ -25,10 +30,11 @@ fn scattered(reads: u64, latency: u64, computing: u64) -> Recording {
         let at = index * 7919 % reads * (1 << 20);
         events.push(event(now, 10, call(CallKind::Read, Some(3))));
         events.push(event(now, 10, ActivityKind::Adds(range(100, at, at + READ))));
-        events.push(switch(now, 10, true, 0));
+        events.push(switch(now, 10, true, 99));
         now += latency;
         events.push(interrupted(now, 10));
-        events.push(switch(now, 0, false, 10));
+        now += occupied;
+        events.push(switch(now, 99, false, 10));
         events.push(event(now, 10, ActivityKind::Reads(range(100, at, at + READ))));
         now += computing;
     }
@@ -42,29 +48,6 @@ fn scattered(reads: u64, latency: u64, computing: u64) -> Recording {
         bandwidth_bytes_per_second: 1_000_000_000,
         read_ahead_bytes: Some(128 << 10),
     });
-    recording
-}
-
-/// Like [`scattered`], and another program computes for `occupied` on the only core after each read.
-fn scattered_beside_another(reads: u64, latency: u64, occupied: u64) -> Recording {
-    let mut events: Vec<Activity> = vec![switch(0, 0, false, 10)];
-    let mut now = 0;
-    for index in 0..reads {
-        let at = index * 7919 % reads * (1 << 20);
-        events.push(event(now, 10, call(CallKind::Read, Some(3))));
-        events.push(event(now, 10, ActivityKind::Adds(range(100, at, at + READ))));
-        events.push(switch(now, 10, true, 99));
-        now += latency;
-        events.push(interrupted(now, 10));
-        now += occupied;
-        events.push(switch(now, 99, false, 10));
-        events.push(event(now, 10, ActivityKind::Reads(range(100, at, at + READ))));
-        now += MS;
-    }
-    events.push(exit(now, 10));
-    let mut recording = recorded(&[10], &events, now);
-    recording.machine.cores = 1;
-    recording.files[0].size_bytes = Some(reads << 20);
     recording
 }
 
@@ -96,7 +79,8 @@ fn the_latency_of_the_storage_is_found_and_another_one_predicted() {
 #[test]
 fn a_core_that_another_program_uses_is_not_time_of_the_storage() {
     for (latency, occupied) in [(2 * MS, 3 * MS), (MS, 20 * MS)] {
-        let recording = scattered_beside_another(100, latency, occupied);
+        let mut recording = scattered_beside_another(100, latency, MS, occupied);
+        recording.machine.cores = 1;
         let present = Present::fit(&recording).unwrap();
         assert_near(present.storage.latency, latency, 0.05);
         let bound = present.predict(&Remedy::NoWaiting.change()).unwrap();

@@ -176,7 +176,18 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    if !word.contains(char::is_control) {
+        return format!("'{}'", word.replace('\'', r"'\''"));
+    }
+    // A report shows no control characters.
+    let escaped = |character: char| match character {
+        '\'' | '\\' => format!("\\{character}"),
+        '\n' => r"\n".to_owned(),
+        '\t' => r"\t".to_owned(),
+        character if character.is_control() => format!(r"\u{:04x}", u32::from(character)),
+        character => character.to_string(),
+    };
+    format!("$'{}'", word.chars().map(escaped).collect::<String>())
 }
 
 /// Returns the file in which the kernel's read-ahead on a device is set, in KiB.
@@ -195,6 +206,7 @@ mod tests {
         let said = |all: &[&str]| run_command(&words(all)).unwrap();
         assert_eq!(said(&["md5sum", "a file"]), "sakiyomi run -- md5sum 'a file'");
         assert_eq!(said(&["sh", "-c", "echo 'x' | cat"]), r"sakiyomi run -- sh -c 'echo '\''x'\'' | cat'");
+        assert_eq!(said(&["sh", "-c", "a\n'b'\\"]), r"sakiyomi run -- sh -c $'a\n\'b\'\\'");
         assert_eq!(said(&["process 12"]), "sakiyomi run --pid 12");
         assert_eq!(run_command(&[]), None);
     }
