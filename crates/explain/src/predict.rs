@@ -82,9 +82,9 @@ pub enum Prefetching {
     /// None.
     #[default]
     Off,
-    /// Of what the accesses show that is read next.
+    /// Of data that is predicted from the accesses.
     Followed,
-    /// From the start, of all that a run before has used.
+    /// From the start, of all data that an earlier run has used.
     Learned,
 }
 

@@ -103,7 +103,8 @@ impl MappedReader {
     /// It is for data that is used as a whole, or much later. The window advances as by [`slice`](MappedReader::slice).
     ///
     /// # Errors
-    /// As [`slice`](MappedReader::slice). A kernel that cannot populate mappings (before Linux 5.14) is no error.
+    /// The errors of [`slice`](MappedReader::slice). A kernel without population of mappings (before Linux 5.14) leaves the
+    /// pages to be mapped when they are accessed.
     pub fn populate(&self, bytes: Range<u64>) -> Result<(), Error> {
         let mut at = bytes.start;
         loop {
