@@ -207,8 +207,9 @@ def predict(jobs, chosen, files, place, record):
             if done.returncode:
                 print(f"{name}, {storage.name}: {done.stderr.strip()}", file=sys.stderr)
                 continue
-            # With --run, the second one is the one with prefetching.
-            predicted[name, storage.name] = json.loads(done.stdout)["result"]["predictions"][-1]
+            # With --run: without prefetching, with it, and as it has learned.
+            predictions = json.loads(done.stdout)["result"]["predictions"]
+            predicted[name, storage.name] = predictions[1 if storage.prefix else 0]
     return predicted
 
 
