@@ -317,12 +317,13 @@ impl<'a> Present<'a> {
                 costs.push(ProgramOptions { metadata, is_cached: IsCached::SmallFiles, ..costs[0] });
             }
             Prefetching::Learned => {
-                let least = costs.last().map_or(metadata, |options| options.metadata);
                 for options in costs.iter_mut() {
                     options.is_cached = IsCached::Everything;
                 }
-                costs.insert(0, ProgramOptions { metadata, ..costs[0] });
-                costs.push(ProgramOptions { metadata: least, ..costs[0] });
+                // A time of look-ups that was given is kept.
+                if !matches!(costs[0].metadata, MetadataCost::Each(_)) {
+                    costs.insert(0, ProgramOptions { metadata, ..costs[0] });
+                }
             }
         }
     }
