@@ -46,6 +46,20 @@ pub enum CallKind {
     Other,
 }
 
+/// Numbers of calls that never wait and use no file: of clocks, identities and signals.
+pub(crate) const NEVER_WAITING_CALLS: [i64; 10] = [
+    libc::SYS_clock_gettime,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrusage,
+    libc::SYS_times,
+    libc::SYS_getcpu,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_sched_yield,
+    libc::SYS_rt_sigprocmask,
+];
+
 impl Call {
     /// Classifies a call by its number on this architecture.
     pub(crate) fn of(number: i64, arguments: &[u64; 6]) -> Call {

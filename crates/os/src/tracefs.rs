@@ -39,7 +39,7 @@ use format::Format;
 use owner::Owner;
 use tree::{Tree, open_beside, read_beside};
 
-pub use activity::{Activity, ActivityKind, ActivityTrace, FileRange};
+pub use activity::{Activity, ActivityKind, ActivityPoll, ActivityTrace, FileRange};
 pub use tree::Place;
 
 /// The kind of an access.
@@ -183,10 +183,11 @@ impl Instance {
         let mut taken = DrainOutcome::default();
         let from = touches.len();
         let formats = &self.formats;
-        taken.lost = self.buffers.drain(|time, record| {
+        let drained = self.buffers.drain(|time, record| {
             taken.events += 1;
             touches.extend(formats.iter().find_map(|(format, kind)| format.touch(*kind, time, record)));
         });
+        taken.lost = drained.lost;
         touches[from..].sort_by_key(|touch| touch.time);
         taken
     }

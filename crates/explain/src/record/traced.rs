@@ -50,8 +50,9 @@ impl TracedRecorder {
             let mut recorder = Recorder { trace: self.trace, held: Vec::new(), has_lost: false };
             let mut descriptors = ProcDescriptors::new();
             while !stopped.load(Ordering::Acquire) && !timeline.is_full() {
-                recorder.poll(&mut timeline, &mut descriptors);
-                thread::park_timeout(POLL_PERIOD);
+                if recorder.poll(&mut timeline, &mut descriptors) {
+                    thread::park_timeout(POLL_PERIOD);
+                }
             }
             let ended = ActivityTrace::now();
             recorder.trace.stop();
@@ -85,22 +86,26 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn poll(&mut self, timeline: &mut Timeline, descriptors: &mut ProcDescriptors) {
+    /// Processes what was recorded so far; returns whether that is all.
+    fn poll(&mut self, timeline: &mut Timeline, descriptors: &mut ProcDescriptors) -> bool {
         // All earlier events of all cores are in the buffers now.
-        let until = ActivityTrace::now();
-        self.has_lost |= self.trace.take(&mut self.held);
+        let now = ActivityTrace::now();
+        let poll = self.trace.take(&mut self.held);
+        self.has_lost |= poll.has_lost;
+        let until = poll.complete_until.map_or(now, |until| until.min(now));
         self.held.sort_by_key(|event| event.time);
         let complete = self.held.partition_point(|event| event.time < until);
         for event in self.held.drain(..complete) {
             timeline.process(&event, descriptors);
         }
+        poll.complete_until.is_none()
     }
 
     /// Processes the rest of the events, after the end of tracing.
     fn drain(&mut self, timeline: &mut Timeline, descriptors: &mut ProcDescriptors, ended: u64) {
         loop {
             let before = self.held.len();
-            self.has_lost |= self.trace.take(&mut self.held);
+            self.has_lost |= self.trace.take(&mut self.held).has_lost;
             if self.held.len() == before {
                 break;
             }

@@ -10,7 +10,7 @@
 //! | `filemap/mm_filemap_add_to_page_cache` | pages are added to the cache, to be read or written |
 //! | `writeback/balance_dirty_pages` | a writing thread is slowed down |
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -26,12 +26,29 @@ use super::format::Field;
 use super::owner::Owner;
 use super::tree::{Tree, open_beside, read_beside};
 use super::{device_of, find, start_owner};
-use crate::system_call::Call;
+use crate::system_call::{Call, NEVER_WAITING_CALLS};
 
 /// A buffer in KiB per core for a tenth of a second of a million events per second, of which the newest are kept; the
 /// clock of `Instant`.
 const ACTIVITY_SETTINGS: [(&CStr, &CStr); 3] =
     [(c"buffer_size_kb", c"8192"), (c"options/overwrite", c"1"), (c"trace_clock", c"mono")];
+/// The filter of system calls.
+const CALL_FILTER_PATH: &CStr = c"events/raw_syscalls/sys_enter/filter";
+
+/// Rejects calls that never wait, of which a program can make millions a second.
+fn filter_of_calls() -> CString {
+    let each: Vec<String> = NEVER_WAITING_CALLS.iter().map(|number| format!("id != {number}")).collect();
+    CString::new(each.join(" && ")).expect("it has no zero byte")
+}
+
+/// The state of a recording after a poll.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActivityPoll {
+    /// Whether events were overwritten before they were read.
+    pub has_lost: bool,
+    /// If more events are waiting than one poll reads: all events of earlier times were read. Nanoseconds.
+    pub complete_until: Option<u64>,
+}
 
 /// An event of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,7 +250,10 @@ impl ActivityTrace {
         if let Some((name, _)) = missing {
             return Err(format!("this kernel has no event {name}"));
         }
-        let (owner, name) = start_owner(&tree, &ACTIVITY_SETTINGS)?;
+        let filter = filter_of_calls();
+        let mut settings = ACTIVITY_SETTINGS.to_vec();
+        settings.push((CALL_FILTER_PATH, filter.as_c_str()));
+        let (owner, name) = start_owner(&tree, &settings)?;
         let opened = tree
             .directory(Path::new("instances").join(&*name.to_string_lossy()))
             .and_then(|instance| ActivityTrace::open(&tree, instance.as_fd(), owner));
@@ -262,12 +282,12 @@ impl ActivityTrace {
         self.enable.iter_mut().try_for_each(|file| file.write_all(b"1"))
     }
 
-    /// Appends the events since the last poll in order of time, and returns whether some were overwritten before. Does
-    /// not wait. An event of a core can be missing that comes with the next poll though it is older.
-    pub fn take(&mut self, activities: &mut Vec<Activity>) -> bool {
+    /// Appends the events since the last poll in order of time. Does not wait. An event of a core can be missing that
+    /// comes with the next poll though it is older.
+    pub fn take(&mut self, activities: &mut Vec<Activity>) -> ActivityPoll {
         let from = activities.len();
         let layouts = &self.layouts;
-        let lost = self.buffers.drain(|time, record| {
+        let drained = self.buffers.drain(|time, record| {
             let Some(head) = record.first_chunk().map(|head| u64::from(u16::from_ne_bytes(*head))) else {
                 return;
             };
@@ -275,7 +295,7 @@ impl ActivityTrace {
             activities.extend(layout.and_then(|layout| layout.activity(time, record)));
         });
         activities[from..].sort_by_key(|activity| activity.time);
-        lost
+        ActivityPoll { has_lost: drained.lost, complete_until: drained.complete_until }
     }
 
     /// Returns the current time of the clock of the events.

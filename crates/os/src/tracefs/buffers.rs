@@ -15,6 +15,15 @@ use super::tree::{Tree, names, open_beside};
 /// not hold up the caller.
 const PAGES_PER_POLL_MAX: usize = 128;
 
+/// What a poll of the buffers has left behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Drained {
+    /// Whether records were overwritten before they were read.
+    pub(super) lost: bool,
+    /// If a core has more records than one poll reads: all records of earlier times were read. Nanoseconds.
+    pub(super) complete_until: Option<u64>,
+}
+
 /// The buffers of all cores, open for reading.
 #[derive(Debug)]
 pub(super) struct Buffers {
@@ -41,18 +50,26 @@ impl Buffers {
     }
 
     /// Calls `each` with the time and the bytes of each record since the last call, core by core. Does not wait.
-    /// Returns whether records were overwritten before they were read.
-    pub(super) fn drain(&mut self, mut each: impl FnMut(u64, &[u8])) -> bool {
-        let mut lost = false;
+    pub(super) fn drain(&mut self, mut each: impl FnMut(u64, &[u8])) -> Drained {
+        let mut drained = Drained::default();
         for pipe in &mut self.pipes {
-            for _ in 0..PAGES_PER_POLL_MAX {
+            let mut last = 0;
+            let mut pages = 0;
+            while pages < PAGES_PER_POLL_MAX {
                 let length = match pipe.read(&mut self.page) {
                     Ok(0) | Err(_) => break,
                     Ok(length) => length,
                 };
-                lost |= self.header.records(&self.page[..length], &mut each);
+                drained.lost |= self.header.records(&self.page[..length], |time, record| {
+                    last = time;
+                    each(time, record);
+                });
+                pages += 1;
+            }
+            if pages == PAGES_PER_POLL_MAX {
+                drained.complete_until = Some(drained.complete_until.map_or(last, |until| until.min(last)));
             }
         }
-        lost
+        drained
     }
 }
