@@ -295,14 +295,25 @@ struct Stream {
     loaded: u64,
 }
 
+/// An access of a stream, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Advance {
+    start: u64,
+    length: u64,
+    /// Whether the prefetcher stays where another stream is.
+    is_stray: bool,
+}
+
 impl Streams {
     /// Streams of a file at a time.
     const STREAMS_MAX: usize = 8;
+    /// Bytes that a place must advance until a prefetcher follows it beside the first one, as in `sakiyomi run`.
+    const FOLLOWED_MIN_BYTES: u64 = 128 << 10;
 
-    /// Goes on to an access for which `loaded` bytes were loaded; returns the range that is read, as its first byte and its
-    /// length, or `None` if all of it was read before. An access to a mapping is recorded only where its page was not
-    /// loaded, so that pages before it that were loaded were read as well.
-    fn advance(&mut self, start: u64, length: u64, loaded: u64) -> Option<(u64, u64)> {
+    /// Goes on to an access for which `loaded` bytes were loaded; returns what is read, or `None` if all of it was read
+    /// before. An access to a mapping is recorded only where its page was not loaded, so that pages before it that were
+    /// loaded were read as well.
+    fn advance(&mut self, start: u64, length: u64, loaded: u64) -> Option<Advance> {
         let end = start + length;
         let known = self.streams.iter().position(|stream| (stream.begun..=stream.loaded).contains(&start));
         let mut stream = match known {
@@ -311,10 +322,11 @@ impl Streams {
         };
         let from = stream.read;
         stream.read = stream.read.max(end);
+        let is_stray = !self.streams.is_empty() && stream.read - stream.begun < Self::FOLLOWED_MIN_BYTES;
         stream.loaded = stream.loaded.max(stream.read) + loaded;
         self.streams.truncate(Self::STREAMS_MAX - 1);
         self.streams.insert(0, stream);
-        (end > from).then(|| (from, end - from))
+        (end > from).then(|| Advance { start: from, length: end - from, is_stray })
     }
 }
 
@@ -464,13 +476,15 @@ impl Builder<'_> {
         // A prefetcher follows the reader: data behind it is in the page cache, and a mapping is followed like reads.
         let is_followed =
             self.options.prefetches && self.files.dense.contains(&file) && access.kind != AccessKind::Write;
-        let kind = if is_followed { AccessKind::Read } else { access.kind };
+        let mut kind = access.kind;
         if is_followed {
             let streams = self.streams.entry(file).or_default();
-            match streams.advance(start, length, access.loaded_bytes) {
-                Some(range) => (start, length) = range,
-                None => return self.compute_for(computing, at),
-            }
+            let Some(advance) = streams.advance(start, length, access.loaded_bytes) else {
+                return self.compute_for(computing, at);
+            };
+            (start, length) = (advance.start, advance.length);
+            // Accesses to a mapping leave the position alone.
+            kind = if advance.is_stray { AccessKind::Mapping } else { AccessKind::Read };
         }
         if kind == AccessKind::Read && self.opened.remove(&file) {
             self.push(Action::Open { file }, at);
