@@ -355,6 +355,8 @@ fn predictions(predictions: &[ExplainPrediction], elapsed: u64) -> Section {
     let is_tried = predictions.iter().any(|prediction| prediction.tried_ns.is_some());
     Rows::new("predictions", "Predicted", predictions.iter())
         .text("change", |prediction| prediction.change.as_str())
+        .text("command", |prediction| prediction.command.clone().unwrap_or_default())
+        .spare(1)
         .figure("elapsed", |prediction| Value::Time(prediction.predicted_ns))
         .figure("at least", |prediction| Value::Time(prediction.low_ns))
         .figure("at most", |prediction| Value::Time(prediction.high_ns))
@@ -362,6 +364,5 @@ fn predictions(predictions: &[ExplainPrediction], elapsed: u64) -> Section {
         .when(is_tried, |rows| {
             rows.figure("tried", |prediction| Value::known(prediction.tried_ns, Value::Time))
         })
-        .text("command", |prediction| prediction.command.clone().unwrap_or_default())
         .section()
 }
