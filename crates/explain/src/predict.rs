@@ -12,6 +12,7 @@ use sakiyomi_scenario::spec::{CpuSpec, Distance, DriveChoice, MemorySpec, Prefet
 use sakiyomi_scenario::{RunError, Scenario, run_with};
 
 use crate::ledger::{Ledger, Term};
+use crate::record::MeasuredPlace;
 use crate::recording::{AccessKind, FileAccess, Method, Recording};
 use crate::replay::{IsCached, MetadataCost, Program, ProgramOptions, Replay};
 
@@ -41,6 +42,8 @@ pub enum Storage {
     Present,
     /// Storage with the same times at any place.
     Fixed(FixedSpec),
+    /// Storage that was measured on this machine.
+    Measured(MeasuredPlace),
     /// A hard disk or an array.
     Drive {
         /// Its name.
@@ -205,7 +208,16 @@ impl<'a> Present<'a> {
             sync_ratio,
             prefetches: false,
             is_cached: IsCached::AsRecorded,
+            recorded_wait_cpu: self.wait_cpu(),
+            wait_cpu: self.wait_cpu(),
+            keeps_served_waits: true,
         }
+    }
+
+    /// Returns the CPU time of a wait for the present storage.
+    fn wait_cpu(&self) -> Nanos {
+        let measured = self.recording.storage.filter(|storage| storage.device == self.device);
+        measured.map(|storage| storage.wait_cpu_ns).unwrap_or_default()
     }
 
     fn scenario(&self, change: &Change, storage: &FixedSpec) -> Scenario {
@@ -250,6 +262,7 @@ impl<'a> Present<'a> {
         let (fixed, drive, latency) = match &change.storage {
             Storage::Present => (self.storage, None, None),
             Storage::Fixed(fixed) => (*fixed, None, Some(fixed.latency)),
+            Storage::Measured(place) => (place.storage, None, Some(place.storage.latency)),
             Storage::Drive { spec, .. } => (self.storage, Some(&**spec), Some(self.storage.latency)),
         };
         let mut scenario = self.scenario(change, &fixed);
@@ -274,6 +287,12 @@ impl<'a> Present<'a> {
                 vec![self.options(MetadataCost::Each(metadata), ratio)]
             }
         };
+        if let Storage::Measured(place) = &change.storage {
+            for options in &mut costs {
+                // What serves its waits is in the measured latency.
+                (options.wait_cpu, options.keeps_served_waits) = (place.wait_cpu, false);
+            }
+        }
         self.prefetch(change.prefetching, &mut costs);
         let start = if change.prefetching == Prefetching::Off { Nanos::ZERO } else { RUN_START };
         // Learned data is loaded meanwhile, as fast as the storage can.

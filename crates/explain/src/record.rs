@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::recording::{MeasuredStorage, RecordedFile, RecordedMachine, Recording};
 
 pub use sampled::SampledRecording;
-pub use storage::measure_place;
+pub use storage::{MeasuredPlace, measure_place};
 pub use traced::{TracedRecorder, TracedRecording};
 
 /// The program that is recorded.

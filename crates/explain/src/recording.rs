@@ -56,6 +56,9 @@ pub struct MeasuredStorage {
     pub bandwidth_bytes_per_second: u64,
     /// The kernel's read-ahead on it; `None` if it is not reported.
     pub read_ahead_bytes: Option<u64>,
+    /// CPU time of a small read that waits beyond that of one that does not: to request it, and to go on after it.
+    #[serde(with = "nanos", default)]
+    pub wait_cpu_ns: Nanos,
 }
 
 /// How a recording was made.

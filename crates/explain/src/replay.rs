@@ -28,8 +28,9 @@ pub struct Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Act(Action),
-    /// Waits for a core, if the access before it waited for storage, which other programs then served.
-    PauseIfWaited(Nanos),
+    /// What follows an access only if it waited for storage: the CPU time of a wait, and a wait for the core on which other
+    /// programs served it.
+    IfWaited(Action),
     /// Waits until a thread has completed this many operations.
     Await {
         thread: usize,
@@ -86,10 +87,10 @@ impl<'a> Replay<'a> {
                     return None;
                 }
                 Some(&Operation::Act(action)) => return Some(self.begin(thread, action)),
-                Some(&Operation::PauseIfWaited(length)) if self.has_waited[thread] => {
-                    return Some(self.begin(thread, Action::Pause { length }));
+                Some(&Operation::IfWaited(action)) if self.has_waited[thread] => {
+                    return Some(self.begin(thread, action));
                 }
-                Some(&Operation::PauseIfWaited(_)) => self.complete(thread),
+                Some(&Operation::IfWaited(_)) => self.complete(thread),
                 Some(&Operation::Await { thread: other, operations }) => {
                     if self.completed[other] < operations {
                         self.waiting.push((other, operations, thread));

@@ -112,8 +112,8 @@ impl Whatif {
         for path in &self.on {
             let measured = measure_place(path)
                 .with_context(|| format!("cannot measure the storage of {}", path.display()))?;
-            common.note(&format!("{}: {}", path.display(), measured));
-            storages.push((Storage::Fixed(measured), format!("on {}", path.display())));
+            common.note(&format!("{}: {}", path.display(), measured.storage));
+            storages.push((Storage::Measured(measured), format!("on {}", path.display())));
         }
         if storages.is_empty() {
             storages.push((Storage::Present, String::new()));

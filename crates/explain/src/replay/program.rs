@@ -6,7 +6,7 @@ use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_scenario::workload::{Action, Caching, FileIndex, FileSetup, Setup, ThreadSetup};
 
 use super::cores::FreeCores;
-use super::{Operation, Program};
+use super::{Operation, Program, WAIT_MIN};
 use crate::recording::{AccessKind, FileAccess, RecordedThread, Recording, Span, ThreadState, Wait};
 
 /// Largest part of consecutive accesses that is replayed at a time, in bytes, so that computing goes on between.
@@ -34,6 +34,12 @@ pub struct ProgramOptions {
     pub prefetches: bool,
     /// The files that are in the page cache before they are used.
     pub is_cached: IsCached,
+    /// CPU time of a wait for storage that is part of the recorded computing.
+    pub recorded_wait_cpu: Nanos,
+    /// CPU time of a wait for the simulated storage.
+    pub wait_cpu: Nanos,
+    /// Whether waits for cores on which others served a wait for storage are part of that wait.
+    pub keeps_served_waits: bool,
 }
 
 /// Files that are in the page cache before they are used.
@@ -74,8 +80,15 @@ impl Program {
                 let opened = files.opened[number].clone();
                 let streams = BTreeMap::new();
                 let operations = Timed::default();
-                let builder =
-                    Builder { files: &files, free_cores: &free_cores, options, opened, streams, operations };
+                let builder = Builder {
+                    files: &files,
+                    free_cores: &free_cores,
+                    options,
+                    opened,
+                    streams,
+                    wait_cpu_left: Nanos::ZERO,
+                    operations,
+                };
                 builder.build(thread, splits)
             })
             .collect();
@@ -237,6 +250,8 @@ struct Builder<'a> {
     opened: BTreeSet<FileIndex>,
     /// Of each file that is prefetched by the position of its reader.
     streams: BTreeMap<FileIndex, Streams>,
+    /// CPU time of the last wait, which is still to be taken from the recorded computing.
+    wait_cpu_left: Nanos,
     operations: Timed,
 }
 
@@ -393,7 +408,11 @@ impl Builder<'_> {
     }
 
     fn push(&mut self, action: Action, ended: Nanos) {
-        self.operations.operations.push(Operation::Act(action));
+        self.push_operation(Operation::Act(action), ended);
+    }
+
+    fn push_operation(&mut self, operation: Operation, ended: Nanos) {
+        self.operations.operations.push(operation);
         let before = self.operations.ended.last().copied().unwrap_or_default();
         self.operations.ended.push(ended.max(before));
     }
@@ -409,9 +428,13 @@ impl Builder<'_> {
         }
     }
 
+    /// Computes as long as it was recorded, less what belongs to the wait before.
     fn compute_for(&mut self, time: Nanos, ended: Nanos) {
+        let of_wait = self.wait_cpu_left.min(time);
+        self.wait_cpu_left -= of_wait;
+        let time = time - of_wait;
         if !time.is_zero() {
-            self.push(Action::Compute { time, core: None, from: None }, ended);
+            self.push(compute(time), ended);
         }
     }
 
@@ -426,11 +449,10 @@ impl Builder<'_> {
         match served {
             _ if length.is_zero() => {}
             Some(Wait::Metadata) => self.pause(self.options.metadata.of(length).min(length), ended),
-            Some(_) => {
-                self.operations.operations.push(Operation::PauseIfWaited(length));
-                let before = self.operations.ended.last().copied().unwrap_or_default();
-                self.operations.ended.push(ended.max(before));
+            Some(_) if self.options.keeps_served_waits => {
+                self.push_operation(Operation::IfWaited(Action::Pause { length }), ended);
             }
+            Some(_) => {}
             None => self.pause(length, ended),
         }
     }
@@ -448,9 +470,18 @@ impl Builder<'_> {
         match (wait, woken_by) {
             (wait, Some(thread)) if wait.is_for_others() => self.wait_for(thread, span.ended_ns),
             // The simulated storage decides.
-            (Wait::Read { file, .. } | Wait::Mapping { file }, _) if is_replaced(file) => {}
+            (Wait::Read { file, .. } | Wait::Mapping { file }, _) if is_replaced(file) => {
+                self.wait_cpu_left = self.options.recorded_wait_cpu;
+            }
             (Wait::WriteBack, _) => {}
-            (Wait::Metadata, _) => self.pause(self.options.metadata.of(length), span.ended_ns),
+            (Wait::Metadata, _) => {
+                let length = self.options.metadata.of(length);
+                self.pause(length, span.ended_ns);
+                self.wait_cpu_left = self.options.recorded_wait_cpu;
+                if length >= WAIT_MIN {
+                    self.push(compute(self.options.wait_cpu), span.ended_ns);
+                }
+            }
             // Simulated writes wait only for write-back. A file system may write through, as those of FUSE do.
             (Wait::Sync { .. } | Wait::Write { .. }, _) => {
                 self.pause(Nanos((length.0 as f64 * self.options.sync_ratio) as u64), span.ended_ns);
@@ -495,11 +526,19 @@ impl Builder<'_> {
         while from < start + length {
             let to = (from + part).min(start + length);
             self.push(action_of(kind, file, from, to), at);
+            if kind != AccessKind::Write {
+                self.push_operation(Operation::IfWaited(compute(self.options.wait_cpu)), at);
+            }
             let share = computing.0 as u128 * u128::from(to - from) / u128::from(length);
             self.compute_for(Nanos(share as u64), at);
             from = to;
         }
     }
+}
+
+/// Returns the action of computing for a time.
+fn compute(time: Nanos) -> Action {
+    Action::Compute { time, core: None, from: None }
 }
 
 /// Returns the action of an access to the bytes `from` to `to`.

@@ -1,5 +1,7 @@
 //! Predictions from recordings of storage that is known: of simulated programs whose events are made by hand.
 
+use sakiyomi_drive::fixed::FixedSpec;
+use sakiyomi_explain::record::MeasuredPlace;
 use sakiyomi_explain::recording::{FileIndex, MeasuredStorage, Pattern, RecordedFile, ThreadState, Wait};
 use sakiyomi_explain::remedies::{Remedy, remedies};
 use sakiyomi_explain::replay::{IsCached, MetadataCost, Program, ProgramOptions};
@@ -47,6 +49,7 @@ fn scattered_beside_another(reads: u64, latency: u64, computing: u64, occupied: 
         parallel: 32,
         bandwidth_bytes_per_second: 1_000_000_000,
         read_ahead_bytes: Some(128 << 10),
+        wait_cpu_ns: Nanos::ZERO,
     });
     recording
 }
@@ -74,6 +77,24 @@ fn the_latency_of_the_storage_is_found_and_another_one_predicted() {
             );
         }
     }
+}
+
+#[test]
+fn the_cpu_time_of_a_wait_is_that_of_the_storage_which_is_waited_for() {
+    // Of the computing after each read, a part is that of its wait.
+    let (reads, latency, computing, wait_cpu) = (200, 10 * MS, 2 * MS, MS / 2);
+    let mut recording = scattered(reads, latency, computing);
+    recording.storage.as_mut().unwrap().wait_cpu_ns = Nanos(wait_cpu);
+    let present = Present::fit(&recording).unwrap();
+    assert_near(present.storage.latency, latency, 0.05);
+    let predict = |storage| present.predict(&Change { storage, ..Change::NONE }).unwrap().elapsed;
+    let fixed: FixedSpec = format!("latency={MS}ns,parallel=32,bandwidth=1GB").parse().unwrap();
+    assert_near(predict(Storage::Fixed(fixed)), reads * (MS + computing), 0.03);
+    let measured = MeasuredPlace { storage: fixed, wait_cpu: Nanos(MS / 10) };
+    assert_near(predict(Storage::Measured(measured)), reads * (MS + computing - wait_cpu + MS / 10), 0.03);
+    // Where nothing is waited for, it is gone.
+    let bound = present.predict(&Remedy::NoWaiting.change()).unwrap();
+    assert_near(bound.elapsed, reads * (computing - wait_cpu), 0.03);
 }
 
 #[test]
@@ -106,6 +127,9 @@ fn a_core_that_the_own_threads_use_is_not_waited_for_twice() {
         sync_ratio: 1.0,
         prefetches: false,
         is_cached: IsCached::AsRecorded,
+        recorded_wait_cpu: Nanos::ZERO,
+        wait_cpu: Nanos::ZERO,
+        keeps_served_waits: true,
     };
     let program = Program::new(&recording, &options);
     assert!(!format!("{program:?}").contains("Pause"), "{program:?}");
@@ -174,6 +198,7 @@ fn pages_of_a_mapping_that_were_loaded_with_others_are_read_ahead_as_well() {
         parallel: 32,
         bandwidth_bytes_per_second: 1_000_000_000,
         read_ahead_bytes: Some(window),
+        wait_cpu_ns: Nanos::ZERO,
     });
     let present = Present::fit(&recording).unwrap();
     let prefetched = present.predict(&Remedy::Run.change()).unwrap();
