@@ -289,7 +289,7 @@ impl<'a> Present<'a> {
         };
         if let Storage::Measured(place) = &change.storage {
             for options in &mut costs {
-                // What serves its waits is in the measured latency.
+                // The measured latency contains what serves the waits.
                 (options.wait_cpu, options.keeps_served_waits) = (place.wait_cpu, false);
             }
         }

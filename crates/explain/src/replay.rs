@@ -28,8 +28,8 @@ pub struct Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Act(Action),
-    /// What follows an access only if it waited for storage: the CPU time of a wait, and a wait for the core on which other
-    /// programs served it.
+    /// Happens only if the access before it waited for storage: the CPU time of a wait, and a wait for the core on which
+    /// other programs served it.
     IfWaited(Action),
     /// Waits until a thread has completed this many operations.
     Await {

@@ -34,9 +34,9 @@ const SMALL_ACCESS_BYTES: u64 = 4 << 10;
 const SINGLE_ACCESSES: u64 = 8;
 /// Accesses at a time.
 const PARALLEL_ACCESSES: u64 = 32;
-/// Accesses in all that measure how many are served at a time; more of storage that takes less than a millisecond, of which
-/// a few would be over before all threads run.
+/// Accesses in all that measure how many are served at a time.
 const PARALLEL_SAMPLE: u64 = 32;
+/// The same for fast storage, on which a few would be over before all threads run.
 const FAST_PARALLEL_SAMPLE: u64 = 512;
 /// Latency below which storage counts as fast.
 const FAST_LATENCY_MAX: Duration = Duration::from_millis(1);

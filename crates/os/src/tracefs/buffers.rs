@@ -15,7 +15,7 @@ use super::tree::{Tree, names, open_beside};
 /// not hold up the caller.
 const PAGES_PER_POLL_MAX: usize = 128;
 
-/// What a poll of the buffers has left behind.
+/// The state of the buffers after a poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Drained {
     /// Whether records were overwritten before they were read.
