@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Predictions of `sakiyomi whatif` against measured times: jobs recorded on one storage, predicted on others, and run there.
 
-    cargo build --release && sudo bench/explain.py [--only NAME] [--on STORAGE] [--tries] [--json FILE]
+    cargo build --release && sudo bench/explain.py [--only NAME] [--on STORAGE] [--tries] [--result FILE]
 
 Each job is recorded once, cold, on storage that takes 10 ms an access and serves 64 at a time at 200 MB/s, an emulated
 mount. It is predicted for five other mounts, for the disk with the temporary files, for a control group of 256 MiB on the
 same mount, and for the same mount with `sakiyomi run`. Then it is run on each three times, cold. Some of the jobs were
 looked at while the model was made; `held out` ones were not. The error is that of the median.
+
+--result writes a file of bench/results, of which bench/results.py makes a page.
 
 With --tries, `explain --try` runs each job on the recorded mount, and the best of the tried remedies is compared with the
 two best of the predicted ones.
@@ -227,15 +229,55 @@ def compare(jobs, storage, files, place, predicted):
                "low_s": low, "high_s": high, "error_ratio": abs(expected / elapsed - 1), "is_covered": low <= elapsed <= high}
 
 
-def summarize(rows):
-    for held_out in (False, True):
+def summary(rows):
+    """Gives of the jobs that were looked at, and of those that were held out: how many predictions, their median error, the
+    share within 25 %, and the share of measured times within the intervals."""
+    for held_out, name in ((False, "looked at"), (True, "held out")):
         some = [row for row in rows if row["held_out"] == held_out]
         if some:
             errors = [row["error_ratio"] for row in some]
             within = sum(error <= 0.25 for error in errors) / len(errors)
             covered = sum(row["is_covered"] for row in some) / len(some)
-            print(f"{'held out' if held_out else 'looked at'}: {len(some)} predictions, median error "
-                  f"{statistics.median(errors):.1%}, within 25 %: {within:.0%}, covered by their intervals: {covered:.0%}")
+            yield name, len(some), statistics.median(errors), within, covered
+
+
+def result(rows):
+    """Returns the object of a page of results."""
+    jobs = list(dict.fromkeys(row["job"] for row in rows))
+    changes = list(dict.fromkeys(row["change"] for row in rows))
+    by = {(row["job"], row["change"]): row for row in rows}
+    held_out = {row["job"] for row in rows if row["held_out"]}
+    short = {change: change.removeprefix("fixed:").removeprefix("latency=").replace("parallel=", "").replace("bandwidth=", "")
+             .replace(",", ", ") for change in changes}
+    matrix = lambda cell: [[f"{job}{' *' if job in held_out else ''}",
+                            *(cell(by[job, change]) if (job, change) in by else None for change in changes)] for job in jobs]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    model = next(line.split(": ")[1] for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    return {
+        "title": "Predictions of other storage, memory and prefetching",
+        "about": f"Jobs recorded by `sakiyomi explain --save` on a mount with {short[RECORDED]}, predicted by `sakiyomi whatif`, "
+                 f"and run there, cold: the median of {RUNS}.",
+        "machine": f"{model}, {os.cpu_count()} cores",
+        "kernel": os.uname().release,
+        "load": f"{os.getloadavg()[2]:.1f} (15 minutes)",
+        "commit": commit,
+        "date": time.strftime("%Y-%m-%d"),
+        "command": "sudo bench/explain.py --result bench/results/predictions.json",
+        "tables": [
+            {"title": "Summary",
+             "about": "Jobs that were looked at while the model was made, and those that were held out (* below).",
+             "columns": ["jobs", "predictions", {"name": "median error", "unit": "%"}, {"name": "within 25 %", "unit": "%"},
+                         {"name": "within the interval", "unit": "%"}],
+             "rows": [[name, count, *(round(share * 100, 1) for share in shares)] for name, count, *shares in summary(rows)]},
+            {"title": "Errors", "about": "Predicted against measured, in percent; the columns are the settings.",
+             "columns": ["job", *(short[change] for change in changes)],
+             "rows": matrix(lambda row: f"{row['predicted_s'] / row['measured_s'] - 1:+.0%}".replace("%", " %"))},
+            {"title": "Measured", "about": "Elapsed times in seconds.",
+             "columns": ["job", *(short[change] for change in changes)],
+             "rows": matrix(lambda row: f"{row['measured_s']:.2f}")},
+        ],
+        "notes": [],
+    }
 
 
 def tries(jobs, files, place):
@@ -262,7 +304,7 @@ def main():
     parser.add_argument("--only", help="a job")
     parser.add_argument("--on", help="a storage, by a part of its name")
     parser.add_argument("--tries", action="store_true", help="try remedies")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--result", type=Path, help="write a file of bench/results")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
@@ -286,9 +328,11 @@ def main():
         chosen = [storage for storage in storages(files) if not options.on or options.on in storage.name]
         predicted = predict(jobs, chosen, files, place, scratch / "job.rec")
         rows = [row for storage in chosen for row in compare(jobs, storage, files, place, predicted)]
-        summarize(rows)
-        if options.json:
-            options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        for name, count, error, within, covered in summary(rows):
+            print(f"{name}: {count} predictions, median error {error:.1%}, within 25 %: {within:.0%}, covered by their "
+                  f"intervals: {covered:.0%}")
+        if options.result:
+            options.result.write_text(json.dumps(result(rows), indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
