@@ -326,8 +326,11 @@ def main():
         if options.tries:
             return tries(jobs, files, place)
         chosen = [storage for storage in storages(files) if not options.on or options.on in storage.name]
-        predicted = predict(jobs, chosen, files, place, scratch / "job.rec")
-        rows = [row for storage in chosen for row in compare(jobs, storage, files, place, predicted)]
+        rows = []
+        # Recorded and run one job after the other, as the machine may be slower some minutes later.
+        for job in jobs:
+            predicted = predict([job], chosen, files, place, scratch / "job.rec")
+            rows += [row for storage in chosen for row in compare([job], storage, files, place, predicted)]
         for name, count, error, within, covered in summary(rows):
             print(f"{name}: {count} predictions, median error {error:.1%}, within 25 %: {within:.0%}, covered by their "
                   f"intervals: {covered:.0%}")
