@@ -28,6 +28,8 @@ const INTERVAL_MIN_RATIO: f64 = 0.15;
 const UNSEEN_MAX_RATIO: f64 = 0.1;
 /// Least share of the time of opens and look-ups that is left with prefetching, as it was measured of `tar` and `cp`.
 const AHEAD_LOOKUP_SHARE: f64 = 0.5;
+/// Share of the storage's latency from which on a look-up has waited for the storage.
+const LOOKUP_WAIT_MIN_RATIO: f64 = 0.5;
 /// Time by which a program starts later under `sakiyomi run`: 6 to 15 ms were measured of `true`.
 const RUN_START: Nanos = Nanos(10_000_000);
 /// Memory that is simulated beyond what the files of a program can fill, which bounds the memory of the simulation.
@@ -275,9 +277,15 @@ impl<'a> Present<'a> {
             (latency, None) => {
                 let latency = latency.unwrap_or(self.storage.latency);
                 let ratio = latency.0 as f64 / self.storage.latency.0.max(1) as f64;
+                // Storage that was measured has no server of this kind, or one whose time was measured.
+                let wait_min = match &change.storage {
+                    Storage::Measured(_) => Nanos::ZERO,
+                    _ => Nanos((self.storage.latency.0 as f64 * LOOKUP_WAIT_MIN_RATIO) as u64),
+                };
+                let in_proportion = |share: f64| MetadataCost::StorageShare { share, wait_min };
                 vec![
-                    self.options(MetadataCost::Share(ratio), ratio),
-                    self.options(MetadataCost::Share(ratio.max(1.0)), ratio.max(1.0)),
+                    self.options(in_proportion(ratio), ratio),
+                    self.options(in_proportion(ratio.max(1.0)), ratio.max(1.0)),
                     self.options(MetadataCost::Share(0.0), 0.0),
                 ]
             }

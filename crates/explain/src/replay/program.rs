@@ -62,6 +62,14 @@ pub enum MetadataCost {
     Each(Nanos),
     /// A share of the recorded time.
     Share(f64),
+    /// A share of the recorded time, if that was at least `wait_min`: shorter waits are for the server of a file system and
+    /// not for its storage, and last as long as they did.
+    StorageShare {
+        /// The share.
+        share: f64,
+        /// The shortest wait for storage.
+        wait_min: Nanos,
+    },
 }
 
 impl Program {
@@ -261,7 +269,10 @@ impl MetadataCost {
         match self {
             MetadataCost::Recorded => recorded,
             MetadataCost::Each(time) => time,
-            MetadataCost::Share(share) => Nanos((recorded.0 as f64 * share) as u64),
+            MetadataCost::StorageShare { wait_min, .. } if recorded < wait_min => recorded,
+            MetadataCost::Share(share) | MetadataCost::StorageShare { share, .. } => {
+                Nanos((recorded.0 as f64 * share) as u64)
+            }
         }
     }
 }
