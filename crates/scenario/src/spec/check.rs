@@ -244,29 +244,6 @@ mod tests {
         assert!(
             error(&[("process.p.access", "random")]).starts_with("process.0.reads: a random reader without")
         );
-    }
-
-    #[test]
-    fn an_experiment_whose_clock_would_stop_is_refused() {
-        let two =
-            format!("{LEAST}reads = 9\n[[process]]\nname = 'q'\naccess = 'random'\n[run]\nuntil = 'first'\n");
-        let checked = |change: &[(&str, &str)]| {
-            let mut scenario = Scenario::from_toml(&two, "x.toml").unwrap();
-            change.iter().for_each(|(key, value)| scenario.set(key, value).unwrap());
-            scenario.check().map_err(|error| error.to_string())
-        };
-        let refused = checked(&[]).unwrap_err();
-        assert!(refused.starts_with("process.1.reads: a random reader that reads on"), "{refused}");
-        assert!(checked(&[("process.q.size", "1GiB"), ("memory.size", "1GiB")]).is_err());
-        for (key, value) in [
-            ("process.q.reads", "100"),
-            ("process.q.compute", "1GB"),
-            ("process.q.think", "1us"),
-            ("process.q.direct", "true"),
-            ("memory.size", "32MiB"),
-        ] {
-            assert_eq!(checked(&[(key, value)]), Ok(()), "{key}");
-        }
         let unknown = Scenario::from_toml("name = 'x'\ncolor = 1\n", "x.toml").unwrap_err().to_string();
         assert!(
             unknown.starts_with("x.toml:2: color: unknown key; valid keys: name, run, drive"),
@@ -275,5 +252,23 @@ mod tests {
         let impossible =
             Scenario::from_toml(&format!("{LEAST}\ncompute = 10\n"), "x.toml").unwrap_err().to_string();
         assert_eq!(impossible, "x.toml:7: process.0.compute: at least 1kB per second");
+    }
+
+    #[test]
+    fn an_experiment_whose_clock_would_stop_is_refused() {
+        let two =
+            format!("{LEAST}reads = 9\n[run]\nuntil = 'first'\n[[process]]\nname = 'q'\naccess = 'random'\n");
+        let checked = |more: &str| {
+            let scenario = Scenario::from_toml(&format!("{two}{more}\n"), "x.toml");
+            scenario.map(|_| ()).map_err(|error| error.to_string())
+        };
+        let refused = checked("").unwrap_err();
+        assert!(refused.contains(": process.1.reads: a random reader that reads on"), "{refused}");
+        assert!(checked("size = '1GiB'\n[memory]\nsize = '1GiB'").is_err());
+        for more in
+            ["reads = 100", "compute = '1GB'", "think = '1us'", "direct = true", "[memory]\nsize = '32MiB'"]
+        {
+            assert_eq!(checked(more), Ok(()), "{more}");
+        }
     }
 }
