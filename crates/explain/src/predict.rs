@@ -147,6 +147,11 @@ pub enum PredictError {
 impl<'a> Present<'a> {
     /// The largest error of the model from which something is predicted, as a share.
     const ERROR_MAX_RATIO: f64 = 0.25;
+    /// The shortest latency that is considered. A program that did not wait for the storage does not tell its latency, and
+    /// is described by this one.
+    pub const LATENCY_MIN: Nanos = Nanos(1_000);
+    /// The smallest page cache that is simulated.
+    pub const MEMORY_MIN: Bytes = Bytes(1 << 20);
 
     /// Fits the model to a recording.
     ///
@@ -181,8 +186,9 @@ impl<'a> Present<'a> {
             simulate(&program, &unfitted.scenario(&Change::NONE, &storage), None)
         };
         let recorded = recording.elapsed_ns;
-        let (mut low, mut high) = (Nanos(1_000), LATENCY_MAX);
-        if elapsed(low)? < recorded {
+        let (mut low, mut high) = (Self::LATENCY_MIN, LATENCY_MAX);
+        // If the longest latency does not explain it either, the program did not wait for the storage.
+        if elapsed(low)? < recorded && elapsed(high)? >= recorded {
             for _ in 0..FIT_STEPS {
                 let middle = Nanos((low.0 as f64 * high.0 as f64).sqrt() as u64);
                 if elapsed(middle)? < recorded { low = middle } else { high = middle }
@@ -239,7 +245,7 @@ impl<'a> Present<'a> {
                     change
                         .memory
                         .map_or(recorded.machine.memory_bytes, |memory| memory.0)
-                        .clamp(1 << 20, self.memory_max),
+                        .clamp(Self::MEMORY_MIN.0, self.memory_max),
                 ),
                 read_ahead: change.read_ahead.or(read_ahead).unwrap_or(READ_AHEAD_DEFAULT),
                 ..MemorySpec::default()

@@ -205,6 +205,23 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Returns a rate in records per second: a number, or a string with a suffix of thousands.
+    ///
+    /// # Errors
+    /// If the value is neither, or negative.
+    pub(crate) fn rate(&self, key: &'static str) -> Result<Option<At<f64>>, Error> {
+        let Some((place, value)) = self.asked(key) else { return Ok(None) };
+        let text = value.as_str().or_else(|| value.as_float().map(|float| float.as_str()));
+        let text = text.or_else(|| value.as_integer().map(|integer| integer.as_str()));
+        match text.and_then(parse_rate) {
+            Some(value) => Ok(Some(At { value, place })),
+            None => Err(place.error(format!(
+                "{} is not a rate of 0 or more; write records per second, such as 5000, \"200k\" or \"1.5M\"",
+                shown(value)
+            ))),
+        }
+    }
+
     /// Returns a list of strings.
     ///
     /// # Errors
@@ -349,6 +366,21 @@ pub(crate) fn unknown_word(found: &str, words: &[&str]) -> String {
     let rest =
         if near.is_empty() { format!("; write one of {}", words.join(", ")) } else { did_you_mean(&near) };
     format!("\"{found}\" is unknown{rest}")
+}
+
+/// Parses a rate in records per second: `5000`, `200k`, `1.5M`, also followed by `/s`. `None` if it is negative or not a
+/// number.
+#[must_use]
+pub fn parse_rate(text: &str) -> Option<f64> {
+    let bare = text.trim().trim_end_matches("/s");
+    let (digits, factor) = match bare.as_bytes().last() {
+        Some(b'k' | b'K') => (&bare[..bare.len() - 1], 1e3),
+        Some(b'M') => (&bare[..bare.len() - 1], 1e6),
+        Some(b'G') => (&bare[..bare.len() - 1], 1e9),
+        _ => (bare, 1.0),
+    };
+    let rate = digits.parse::<f64>().ok()? * factor;
+    (rate.is_finite() && rate >= 0.0).then_some(rate)
 }
 
 /// Returns a value as an error shows it.

@@ -194,6 +194,12 @@ impl Named {
 
     /// Returns an error of the system.
     pub(crate) fn error(&self, action: &'static str, source: std::io::Error) -> Error {
+        // The error of `sakiyomi-io` says "cannot open" and the path once more.
+        let source = match source.downcast::<sakiyomi_io::Error>() {
+            Ok(sakiyomi_io::Error::Open { source, .. }) if action == "open" => source,
+            Ok(other) => other.into(),
+            Err(source) => source,
+        };
         Error::Io { name: self.name.to_string(), action, target: self.target.to_string(), source }
     }
 }

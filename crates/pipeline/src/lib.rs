@@ -66,6 +66,7 @@ mod source;
 mod spec;
 mod step;
 
+pub use document::parse_rate;
 pub use error::Error;
 pub use export::Export;
 pub use output::Standard;

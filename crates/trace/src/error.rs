@@ -73,7 +73,9 @@ pub enum TraceError {
         problem: String,
     },
     /// No format fits.
-    #[error("{path} is not in a known trace format: {problem}; name the format with --format if you know it")]
+    #[error(
+        "{path} is not in a known trace format: {problem}; `sakiyomi trace formats` lists them, and --format names one"
+    )]
     Unrecognized {
         /// The trace.
         path: String,

@@ -4,6 +4,7 @@ mod protocol;
 mod supervisor;
 mod worker;
 
+use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -20,7 +21,7 @@ use sakiyomi_report::prometheus;
 use sakiyomi_report::result::DaemonStatus;
 
 use crate::args::HELP;
-use crate::console::{Common, print_result, print_text};
+use crate::console::{Common, note, print_result, print_text};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi daemon start
@@ -40,6 +41,9 @@ const STATUS_EXAMPLES: &str = "Examples:
 const UNIT_EXAMPLES: &str = "Examples:
   sakiyomi daemon unit > /etc/systemd/system/sakiyomi.service
 ";
+
+/// The directory of control groups: of version 2 itself, of version 1 one below it for each controller.
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// Schema of `daemon status --json`.
 const STATUS_SCHEMA: &str = "sakiyomi.daemon-status/1";
@@ -114,6 +118,16 @@ impl Command {
     }
 }
 
+/// Returns whether a control group exists in any hierarchy, or cannot be looked for because none is mounted.
+fn may_exist(group: &str) -> bool {
+    let Ok(hierarchies) = fs::read_dir(CGROUP_ROOT) else { return true };
+    let below = |root: PathBuf| root.join(group.trim_start_matches('/')).is_dir();
+    let mut hierarchies = hierarchies.flatten().peekable();
+    hierarchies.peek().is_none()
+        || below(CGROUP_ROOT.into())
+        || hierarchies.any(|hierarchy| below(hierarchy.path()))
+}
+
 impl Start {
     fn run(&self) -> Result<ExitCode> {
         if self.worker {
@@ -128,6 +142,11 @@ impl Start {
                 group.starts_with('/'),
                 "--cgroup {group}: the path of a control group starts with /, as in /proc/PID/cgroup"
             );
+            if !may_exist(group) {
+                note(&format!(
+                    "no control group is called {group}; its processes are followed when it exists"
+                ));
+            }
         }
         let path = self.socket.path()?;
         let listener = listen(&path)?;

@@ -5,7 +5,7 @@ pub(crate) mod document;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -29,7 +29,7 @@ use crate::provenance;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi explain -- ./job.sh
-  sakiyomi explain --try -- tar cf /dev/null directory
+  sakiyomi explain --try -- tar cf backup.tar directory
   sakiyomi explain --save job.rec --out report -- md5sum big.dat
   sakiyomi explain --pid 4711 --for 30s
   sakiyomi explain --recording job.rec
@@ -125,6 +125,7 @@ impl Explain {
         if let Some(path) = &self.save {
             // Before the program runs for an hour in vain.
             ensure!(!path.is_dir(), "{} is a directory; name a file with --save", path.display());
+            drop(AtomicFile::create(path).with_context(|| cannot_save(path))?);
         }
         let signals = Signals::hold().context("cannot block signals")?;
         let (recording, end) = match self.pid {
@@ -198,7 +199,12 @@ impl Explain {
 
     fn record_running(&self, process: u32, signals: &Signals, common: &Common) -> Result<Result<Recording>> {
         let opened = Process::open(process);
-        let opened = opened.with_context(|| format!("cannot record process {process}"))?;
+        let opened = opened.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                anyhow::anyhow!("cannot record process {process}: there is no such process")
+            }
+            _ => anyhow::anyhow!("cannot record process {process}: {error}"),
+        })?;
         let subject = self.subject(
             vec![format!("process {process}")],
             opened.working_directory_path().ok(),
@@ -267,8 +273,12 @@ fn threads_of(process: &Process) -> Vec<u32> {
     all
 }
 
+fn cannot_save(path: &Path) -> String {
+    format!("cannot save the recording as {}", path.display())
+}
+
 fn save(recording: &Recording, path: &Path) -> Result<()> {
-    let failed = || format!("cannot save the recording as {}", path.display());
+    let failed = || cannot_save(path);
     let mut file = AtomicFile::create(path).with_context(failed)?;
     let bytes = serde_json::to_vec(recording).with_context(failed)?;
     file.write_all(&bytes).with_context(failed)?;

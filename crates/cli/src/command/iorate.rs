@@ -28,7 +28,7 @@ use crate::console::{Common, note, print_result, print_text};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate
-  sakiyomi iorate run 20 /mnt/disk -- tar cf /dev/null /mnt/disk
+  sakiyomi iorate run 20 /mnt/disk -- tar cf backup.tar /mnt/disk
   sakiyomi iorate set 4711 /mnt/disk 20
   sakiyomi iorate set --group /batch /mnt/disk --every 40ms
   sakiyomi iorate list /mnt/disk

@@ -30,7 +30,7 @@ use result::Asked;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi run -- gzip -k big.tar
-  sakiyomi run --report --out report -- tar cf /dev/null directory
+  sakiyomi run --report --out report -- tar cf backup.tar directory
   sakiyomi run --dry-run -- md5sum big.dat
   sakiyomi run --limit 64MiB --step 16MiB -- sort big.csv -o sorted.csv
   sakiyomi run --pid 4711

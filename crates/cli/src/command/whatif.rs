@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use sakiyomi_explain::record::measure_place;
 use sakiyomi_explain::{Change, Prefetching, Present, Storage};
@@ -64,6 +64,12 @@ impl Whatif {
     pub(crate) fn run(&self, common: &Common) -> Result<()> {
         let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let begun = Instant::now();
+        let least = Present::MEMORY_MIN;
+        if let Some(memory) = self.memory.iter().find(|&&memory| memory < least) {
+            bail!(
+                "--memory {memory}: a page cache of less than {least} is not simulated; give {least} or more"
+            );
+        }
         let recording = load(&self.recording)?;
         let changes = self.changes(common)?;
         ensure!(

@@ -212,6 +212,12 @@ fn programs_of_run_and_of_other_control_groups_are_left_alone() {
         let result = json(&String::from_utf8_lossy(&output.stdout))["result"].clone();
         let count = result["followed"].as_array().unwrap().len() as u64 + number(&result, "ended");
         assert_eq!(count, 0, "{program}: {result}");
+        let noted = fs::read_to_string(scratch.0.join("log")).unwrap();
+        assert_eq!(
+            noted.contains("no control group is called /no/such/group"),
+            !options.is_empty(),
+            "{noted}"
+        );
     }
 }
 

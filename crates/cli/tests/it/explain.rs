@@ -92,19 +92,22 @@ fn what_cannot_be_explained_is_refused_in_a_sentence() {
     scratch.file("other.rec", "{\"schema\": \"sakiyomi.recording/9\"}");
     for (words, code, says) in [
         ("explain", 125, "COMMAND"),
-        ("explain --pid 4194304", 125, "cannot record process 4194304"),
+        ("explain --pid 4194304", 125, "cannot record process 4194304: there is no such process\n"),
+        ("explain --save missing/job.rec -- touch ran", 125, "cannot save the recording as missing/job.rec"),
         ("explain --recording missing", 125, "cannot read the recording missing"),
         ("explain --recording text", 125, "text is not a recording"),
         ("explain --for 3s -- true", 125, "--pid"),
         ("explain --try --pid 1", 125, "cannot be used with"),
         ("whatif other.rec --run", 2, "other.rec is not a recording"),
         ("whatif text --run", 2, "text is not a recording"),
+        ("whatif text --memory 5", 2, "--memory 5B: a page cache of less than 1MiB is not simulated"),
     ] {
         let output = scratch.run(words);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{words}: {said}");
         assert!(said.contains(says), "{words}: {said}");
     }
+    assert!(!scratch.0.join("ran").exists());
 }
 
 /// A recording of ten scattered reads of 10 ms each, with 1 ms of computing after each.
@@ -162,6 +165,7 @@ fn a_recorded_program_is_predicted_on_other_storage() {
         said.contains("With prefetching learned from a run before that read the same it would take"),
         "{said}"
     );
+    assert!(said.contains("To apply it: sakiyomi run --learn -- reader"), "{said}");
     scratch.ok("explain --recording job.rec --out report");
     let report = fs::read_to_string(scratch.0.join("report/report.html")).unwrap();
     assert!(report.contains("Where the time went") && report.ends_with("</html>"));

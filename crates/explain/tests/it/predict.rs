@@ -98,6 +98,21 @@ fn the_cpu_time_of_a_wait_is_that_of_the_storage_which_is_waited_for() {
 }
 
 #[test]
+fn a_program_that_did_not_wait_does_not_tell_the_latency() {
+    // Its file is cached. The replay is a little shorter than the program was, at any latency.
+    let events = [
+        switch(0, 0, false, 10),
+        event(0, 10, call(CallKind::Read, Some(3))),
+        event(MS, 10, ActivityKind::Reads(range(100, 0, READ))),
+        exit(20 * MS, 10),
+    ];
+    let mut recording = recorded(&[10], &events, 20 * MS);
+    recording.elapsed_ns = Nanos(21 * MS);
+    let present = Present::fit(&recording).unwrap();
+    assert_eq!(present.storage.latency, Present::LATENCY_MIN);
+}
+
+#[test]
 fn a_core_that_another_program_uses_is_not_time_of_the_storage() {
     for (latency, occupied) in [(2 * MS, 3 * MS), (MS, 20 * MS)] {
         let mut recording = scattered_beside_another(100, latency, MS, occupied);

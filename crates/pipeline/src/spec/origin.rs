@@ -80,7 +80,7 @@ impl Origin {
         let origin = match (scheme, rest) {
             ("stdin", None) => Origin::Stdin,
             ("generator", None) => Origin::Generator(Generator {
-                rate_per_s: table.number("rate")?.map(|rate| rate.value).filter(|rate| *rate > 0.0),
+                rate_per_s: table.rate("rate")?.map(|rate| rate.value).filter(|rate| *rate > 0.0),
                 rows: table.count("rows", 1)?.map(|rows| rows.value),
                 keys: table.count("keys", 1)?.map_or(GENERATOR_KEYS, |keys| keys.value),
                 seed: table.count("seed", 0)?.map_or(1, |seed| seed.value),

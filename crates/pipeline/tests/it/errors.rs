@@ -21,7 +21,7 @@ const MISTAKES: [&str; 12] = [
 ];
 
 /// Keys of a source, each with one mistake.
-const SOURCE_MISTAKES: [&str; 33] = [
+const SOURCE_MISTAKES: [&str; 34] = [
     "form = \"stdin\"",
     "from = 1",
     "from = \"stdn\"",
@@ -55,6 +55,7 @@ const SOURCE_MISTAKES: [&str; 33] = [
     "from = \"stdin\"\nlisten = true",
     "from = \"stdin\"\ncost = \"100\"",
     "from = \"generator\"\nrate = -1",
+    "from = \"generator\"\nrate = \"fast\"",
 ];
 
 /// Keys of a step behind a web server's log, each with one mistake.

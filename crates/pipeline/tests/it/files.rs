@@ -83,7 +83,7 @@ fn rows_are_not_appended_to_a_line_that_was_cut_off() {
 fn a_missing_file_is_an_error_that_names_it() {
     let description = "[source.in]\nfrom = \"file:/does/not/exist\"\n[sink.out]\nto = \"discard\"\n";
     let Err(error) = run(description, Cursor::new(Vec::new())) else { panic!() };
-    assert!(error.to_string().starts_with("source.in: cannot open /does/not/exist: "), "{error}");
+    assert!(error.to_string().starts_with("source.in: cannot open /does/not/exist: No such file"), "{error}");
 }
 
 #[test]

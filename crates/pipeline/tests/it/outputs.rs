@@ -123,7 +123,7 @@ fn an_output_with_several_consumers_gives_each_all_rows() {
 
 #[test]
 fn a_generator_makes_the_same_rows_each_time() {
-    let description = "[source.in]\nfrom = \"generator\"\nrows = 500\nkeys = 3\nseed = 7\nrate = 1e6\n\
+    let description = "[source.in]\nfrom = \"generator\"\nrows = 500\nkeys = 3\nseed = 7\nrate = \"1M\"\n\
                        [sink.out]\nto = \"stdout\"\nformat = \"csv\"\n";
     let first = lines(description, "");
     assert_eq!(first, lines(description, ""));

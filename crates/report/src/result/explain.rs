@@ -14,6 +14,9 @@ use crate::section::{Fact, Finding, Glossary, Notes, Present, Section};
 use crate::value::Value;
 use crate::words::command_line;
 
+/// The latency of storage that the program did not wait for, which says nothing about the storage.
+const LATENCY_MIN_NS: u64 = 1_000;
+
 /// The elapsed time of a program, divided by what it was spent on, with predictions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExplainResult {
@@ -130,7 +133,7 @@ pub struct ExplainInterval {
 /// The model of the present storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExplainStorage {
-    /// Time of an access without its data, in nanoseconds.
+    /// Time of an access without its data, in nanoseconds; 1000 if the program did not wait for the storage.
     pub latency_ns: u64,
     /// Accesses that it serves at a time.
     pub parallel: u64,
@@ -329,6 +332,9 @@ impl Present for WhatifResult {
 
 impl ExplainStorage {
     fn fact(&self) -> Fact {
+        if self.latency_ns <= LATENCY_MIN_NS {
+            return Fact::new("model of the storage", "none: the program did not wait for it");
+        }
         let bandwidth = self
             .bytes_per_second
             .map(|bandwidth| format!(", {}", rate(bandwidth as f64)))

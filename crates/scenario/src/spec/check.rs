@@ -117,14 +117,20 @@ impl Scenario {
     /// Checks that the experiment ends.
     fn check_end(&self, others: usize) -> Result<(), SpecError> {
         let goes_on = |process: &ProcessSpec| process.access == Access::Random && process.reads.is_none();
-        let never_ends = match self.run.until {
-            Until::All => self.process.iter().any(goes_on),
-            Until::First => self.job.is_empty() && others == 0 && self.process.iter().all(goes_on),
-        };
-        if never_ends {
-            let problem = "a random reader without a number of reads never ends; give it `reads`, or write \
-                           run.until = \"first\" and let another one end";
-            return Err(impossible("process.reads", problem));
+        let has_another = !self.job.is_empty() || others > 0 || !self.process.iter().all(goes_on);
+        let is_ended_by_another = self.run.until == Until::First && has_another;
+        for (index, process) in self.process.iter().enumerate().filter(|(_, process)| goes_on(process)) {
+            let problem = if !is_ended_by_another {
+                "a random reader without a number of reads never ends; give it `reads`, or write \
+                 run.until = \"first\" and let another one end"
+            } else if process.stops_the_clock(self.memory.size) {
+                "a random reader that reads on without computing takes no time once its file is in memory, so that no \
+                 other program ever ends; give it `reads`, `compute`, `think` or `direct`, or a file larger than \
+                 memory.size"
+            } else {
+                continue;
+            };
+            return Err(impossible(&format!("process.{index}.reads"), problem));
         }
         Ok(())
     }
@@ -184,6 +190,13 @@ impl ProcessSpec {
         }
     }
 
+    /// Returns whether its calls take no virtual time once its file is in a page cache of this size.
+    fn stops_the_clock(&self, memory: Bytes) -> bool {
+        let pauses = self.pause.is_some_and(|pause| pause.length > Nanos::ZERO);
+        let takes_time = self.direct || self.compute.is_some() || self.think > Nanos::ZERO || pauses;
+        !takes_time && self.size <= memory
+    }
+
     /// Returns the number of pages of its files.
     fn pages(&self, page: u64) -> u64 {
         let output = (self.size.0 as f64 * self.output_ratio) as u64;
@@ -228,6 +241,9 @@ mod tests {
         assert!(error(&[("run.until", "fisrt")]).contains("expected one of all, first; did you mean first?"));
         assert!(error(&[("process.q.size", "1GiB")]).contains("no process is called `q`; there is p"));
         assert!(error(&[("drive.model", "deskstar-7k250")]).contains("name one of"));
+        assert!(
+            error(&[("process.p.access", "random")]).starts_with("process.0.reads: a random reader without")
+        );
         let unknown = Scenario::from_toml("name = 'x'\ncolor = 1\n", "x.toml").unwrap_err().to_string();
         assert!(
             unknown.starts_with("x.toml:2: color: unknown key; valid keys: name, run, drive"),
@@ -236,5 +252,23 @@ mod tests {
         let impossible =
             Scenario::from_toml(&format!("{LEAST}\ncompute = 10\n"), "x.toml").unwrap_err().to_string();
         assert_eq!(impossible, "x.toml:7: process.0.compute: at least 1kB per second");
+    }
+
+    #[test]
+    fn an_experiment_whose_clock_would_stop_is_refused() {
+        let two =
+            format!("{LEAST}reads = 9\n[run]\nuntil = 'first'\n[[process]]\nname = 'q'\naccess = 'random'\n");
+        let checked = |more: &str| {
+            let scenario = Scenario::from_toml(&format!("{two}{more}\n"), "x.toml");
+            scenario.map(|_| ()).map_err(|error| error.to_string())
+        };
+        let refused = checked("").unwrap_err();
+        assert!(refused.contains(": process.1.reads: a random reader that reads on"), "{refused}");
+        assert!(checked("size = '1GiB'\n[memory]\nsize = '1GiB'").is_err());
+        for more in
+            ["reads = 100", "compute = '1GB'", "think = '1us'", "direct = true", "[memory]\nsize = '32MiB'"]
+        {
+            assert_eq!(checked(more), Ok(()), "{more}");
+        }
     }
 }

@@ -131,7 +131,7 @@ mod tests {
     fn what_fits_nothing_is_refused_with_the_closest() {
         assert_eq!(
             error(b"hello\n", true),
-            "t is not in a known trace format: it begins with `hello`; name the format with --format if you know it"
+            "t is not in a known trace format: it begins with `hello`; `sakiyomi trace formats` lists them, and --format names one"
         );
         let broken = b"issue_us,lba512,sectors,op\n0,1,8,R\n\n0,1,8,X\n";
         assert!(error(broken, true).contains("hadoop comes closest, but at line 4: the operation is `X`"));

@@ -147,9 +147,9 @@ fn timed(command: &[OsString], prefetcher: &Prefetcher<'_>, signals: &Signals) -
         let own = std::env::current_exe().context("the program file of this command is not known")?;
         words.push(own.into_os_string());
         words.push("run".into());
-        if matches!(prefetcher, Prefetcher::New) {
-            words.push("--no-learn".into());
-        }
+        // By itself, `run` learns only what waits for many files.
+        let learns = matches!(prefetcher, Prefetcher::Learning(_));
+        words.push(if learns { "--learn" } else { "--no-learn" }.into());
         words.push("--".into());
     }
     if let Prefetcher::Learning(_) = prefetcher {

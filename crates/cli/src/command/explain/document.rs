@@ -139,7 +139,9 @@ fn prediction(
 ) -> ExplainPrediction {
     let name = prefetching_name(predicted.remedy.change().prefetching).unwrap_or_default().to_owned();
     let (change, command) = match predicted.remedy {
-        Remedy::Run | Remedy::LearnedRun => (name, run_command(&recording.program)),
+        Remedy::Run => (name, run_command("run", &recording.program)),
+        // The first run learns, and the next ones use what was learned.
+        Remedy::LearnedRun => (name, run_command("run --learn", &recording.program)),
         Remedy::ReadAhead(bytes) => {
             let command = format!("echo {} | sudo tee {}", bytes.0 >> 10, read_ahead_file(present.device()));
             (format!("a read-ahead of {bytes}"), Some(command))
@@ -158,15 +160,15 @@ fn prediction(
 }
 
 /// Returns the command that prefetches for a program, quoted for a shell.
-fn run_command(program: &[String]) -> Option<String> {
+fn run_command(run: &str, program: &[String]) -> Option<String> {
     let words: Vec<String> = program.iter().map(|word| quoted(word)).collect();
     match &*words {
         [] => None,
         [only] => only.strip_prefix("'process ").and_then(|rest| rest.strip_suffix('\'')).map_or_else(
-            || Some(format!("sakiyomi run -- {only}")),
+            || Some(format!("sakiyomi {run} -- {only}")),
             |number| Some(format!("sakiyomi run --pid {number}")),
         ),
-        all => Some(format!("sakiyomi run -- {}", all.join(" "))),
+        all => Some(format!("sakiyomi {run} -- {}", all.join(" "))),
     }
 }
 
@@ -203,11 +205,12 @@ mod tests {
     #[test]
     fn a_command_can_be_copied_into_a_shell() {
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-        let said = |all: &[&str]| run_command(&words(all)).unwrap();
+        let said = |all: &[&str]| run_command("run", &words(all)).unwrap();
         assert_eq!(said(&["md5sum", "a file"]), "sakiyomi run -- md5sum 'a file'");
         assert_eq!(said(&["sh", "-c", "echo 'x' | cat"]), r"sakiyomi run -- sh -c 'echo '\''x'\'' | cat'");
         assert_eq!(said(&["sh", "-c", "a\n'b'\\"]), r"sakiyomi run -- sh -c $'a\n\'b\'\\'");
         assert_eq!(said(&["process 12"]), "sakiyomi run --pid 12");
-        assert_eq!(run_command(&[]), None);
+        assert_eq!(run_command("run --learn", &words(&["ls"])).unwrap(), "sakiyomi run --learn -- ls");
+        assert_eq!(run_command("run", &[]), None);
     }
 }

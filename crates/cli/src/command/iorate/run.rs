@@ -21,7 +21,7 @@ use crate::child;
 use crate::console::{Common, Envelope, note, note_pretty_json, print_error};
 
 pub(super) const EXAMPLES: &str = "Examples:
-  sakiyomi iorate run 20 /mnt/disk -- tar cf /dev/null /mnt/disk
+  sakiyomi iorate run 20 /mnt/disk -- tar cf backup.tar /mnt/disk
   sakiyomi iorate run --every 40ms /mnt/disk -- dd if=/mnt/disk/file of=/dev/null iflag=direct
   sakiyomi iorate run 30 /mnt/disk --children --report -- make -C /mnt/disk/source
 ";

@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result};
+use sakiyomi_pipeline::parse_rate;
 
 /// Records per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,19 +13,8 @@ impl FromStr for Rate {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Rate> {
-        let bare = text.trim().trim_end_matches("/s");
-        let (digits, factor) = match bare.as_bytes().last() {
-            Some(b'k' | b'K') => (&bare[..bare.len() - 1], 1e3),
-            Some(b'M') => (&bare[..bare.len() - 1], 1e6),
-            Some(b'G') => (&bare[..bare.len() - 1], 1e9),
-            _ => (bare, 1.0),
-        };
-        let rate = digits.parse::<f64>().map_or(f64::NAN, |number| number * factor);
-        ensure!(
-            rate.is_finite() && rate > 0.0,
-            "give a rate in records per second above 0, such as 5000, 200k or 1.5M"
-        );
-        Ok(Rate(rate))
+        let rate = parse_rate(text).filter(|rate| *rate > 0.0);
+        rate.map(Rate).context("give a rate in records per second above 0, such as 5000, 200k or 1.5M")
     }
 }
 
