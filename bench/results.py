@@ -147,10 +147,10 @@ def main():
         marked = ANY_MARK.search(target.read_text())
         if marked and marked[1] not in names:
             stale.append(f"{target.relative_to(ROOT)} (no bench/results/{marked[1]}.json)")
-    if check and stale:
-        fail("out of date, run bench/results.py: " + ", ".join(stale))
     if faults:
         fail("bench/claims.toml and the documents:\n  " + "\n  ".join(faults))
+    if check and stale:
+        fail("out of date, run bench/results.py: " + ", ".join(stale))
     if not check:
         print("\n".join(f"wrote {each}" for each in stale) or "all pages are up to date")
 
