@@ -4,13 +4,12 @@
     cargo build --release -p sakiyomi
     sudo bench/readme.py                # about ten minutes; prints the results
     sudo bench/readme.py --write        # also writes bench/results/readme.json, bench/results/rates.json and docs/run.svg
-    sudo bench/readme.py --parts job,explain,rates,probe,sim
+    sudo bench/readme.py --parts job,explain,rates,sim
 
 job      `md5sum` of 200 MB on emulated storage of 10 ms a request, 64 in parallel, 200 MB/s: alone and with `run`, in turns,
          with an empty page cache. The run with the median time is kept, and drawn.
 explain  `explain --try` on the same file.
 rates    Readers of 4 KiB on an emulated Deskstar 7K250: one of them with and without a rate, alone and beside nine.
-probe    The command of README.md on the disk of the temporary directory.
 sim      The command of README.md, which does not depend on the machine.
 
 `bench/results.py` then makes the pages, and names the claims of README.md whose figures have changed.
@@ -139,13 +138,6 @@ def rates(sakiyomi, directory):
     return rows
 
 
-def probe(sakiyomi, directory):
-    words = [sakiyomi, "probe", ".", "--method", "read,uring", "--block", "128KiB,1MiB", "--quiet"]
-    done = subprocess.run(words, check=True, capture_output=True, text=True, cwd=directory)
-    said = next(line.strip() for line in done.stdout.splitlines() if " is fastest, " in line)
-    return [["said", said]]
-
-
 def sim(sakiyomi):
     trace = REPOSITORY / "traces" / "msr_hm0.csv.gz"
     text = run(sakiyomi, "sim", trace, "--drive", DRIVE, "--quiet").split("\n\n")
@@ -159,7 +151,7 @@ def conditions(sakiyomi):
     return {
         "machine": f"{os.cpu_count()} cores ({' '.join(cpu.replace('(R)', '').split())}), {memory:.0f} GiB",
         "kernel": platform.release(),
-        "load": f"{os.getloadavg()[0]:.0f} at the end",
+        "load": f"{os.getloadavg()[2]:.0f}, of which up to 10 are readers of its own",
         "commit": version[0],
         "date": time.strftime("%Y-%m-%d"),
         "command": "sudo bench/readme.py --write",
@@ -183,7 +175,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sakiyomi", default=REPOSITORY / "target" / "release" / "sakiyomi", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--parts", default="job,explain,rates,probe,sim")
+    parser.add_argument("--parts", default="job,explain,rates,sim")
     parser.add_argument("--write", action="store_true", help="write the results, and the picture; needs all parts")
     options = parser.parse_args()
     parts = options.parts.split(",")
@@ -213,13 +205,6 @@ def main():
                     })
         if "rates" in parts:
             rated = rates(sakiyomi, directory)
-        if "probe" in parts:
-            tables.append({
-                "title": "What `probe` says of the disk",
-                "about": "`sakiyomi probe . --method read,uring --block 128KiB,1MiB`.",
-                "columns": ["", "sentence"],
-                "rows": probe(sakiyomi, directory),
-            })
     if "sim" in parts:
         tables.append({
             "title": "What `sim` says of a trace",
@@ -230,7 +215,7 @@ def main():
     for table in tables:
         print(table["title"], *("\t".join(map(str, row)) for row in table["rows"]), sep="\n  ")
     if options.write:
-        if len(parts) != 5:
+        if len(parts) != 4:
             sys.exit("--write needs all parts: the figures are of one run")
         measured = conditions(sakiyomi)
         head = {"title": "The figures of the README", "about": "All from one run.", **measured}
