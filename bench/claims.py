@@ -7,7 +7,7 @@ bench/claims.toml is a list of `[[claim]]`:
     result    what was measured: "NAME | TABLE | ROW" of bench/results/NAME.json, where ROW is a row's first cell (or its
               first cells with ` / ` between), or "NAME | notes"; or a list of these
     figures   numbers of the text that are measured: each must be the rounding of one that stands there
-    values    numbers that stand there, from which the text follows in another way, such as a ratio
+    values    numbers or words that stand there, from which the text follows in another way, such as a ratio
     test      a test that holds it, by the name of its function; or a list
     code      "FILE | WORDS": a file, and words of it that say the same, such as the definition of a limit
     command   what shows it. Without it: the command of the result, or that which runs the test
@@ -137,9 +137,12 @@ def command_fault(command):
 
 
 class Claim:
+    """A claim, and what is wrong with it."""
+
     def __init__(self, entry, page, results):
         self.page, self.text = page, joined(entry.get("text", ""))
         self.faults, self.commands, self.shown, self.date = [], listed(entry.get("command", [])), [], entry.get("date")
+        self.files = []
         unknown = entry.keys() - KEYS
         if unknown:
             self.faults.append(f"unknown keys {sorted(unknown)}")
@@ -158,7 +161,8 @@ class Claim:
             path = ROOT / file
             if not path.exists() or joined(words) not in joined(path.read_text()):
                 self.faults.append(f"{file} does not have {words!r}")
-            self.shown.append(f"`{words}` in `{file}`")
+            self.shown.append(f"`{words}`")
+            self.files += [file] if file not in self.files else []
         if "value" in entry:
             self.shown.append(entry["value"])
         if not self.shown:
@@ -168,7 +172,7 @@ class Claim:
         self.faults += [fault for fault in map(command_fault, self.commands) if fault]
 
     def measured(self, entry, results):
-        there, conditions = [], []
+        there, words, conditions = [], [], []
         for place in listed(entry["result"]):
             try:
                 row, table, result = row_of(results, place)
@@ -176,6 +180,7 @@ class Claim:
                 self.faults.append(str(error))
                 return
             there += numbers(row)
+            words.append(joined(" ".join(map(str, row))))
             conditions.append({key: table.get(key, result[key]) for key in ("command", "date")})
         figures, values = entry.get("figures", []), entry.get("values", [])
         for figure in figures:
@@ -186,7 +191,7 @@ class Claim:
                 self.faults.append(f"{figure} is not in its result, which has {', '.join(there)}")
             self.shown.append(exact or "")
         for value in values:
-            if value.replace(",", "") not in there:
+            if value.replace(",", "") not in there and not (re.search("[a-z]", value) and value in " ".join(words)):
                 self.faults.append(f"{value} is not in its result, which has {', '.join(there)}")
             self.shown.append(value)
         if not figures and not values:
@@ -202,7 +207,7 @@ class Claim:
         def cell(text):
             return text.replace("|", "\\|")
 
-        commands = "<br>".join(f"`{cell(each)}`" for each in self.commands)
+        commands = "<br>".join(f"`{cell(each)}`" for each in [*self.commands, *self.files])
         date = "" if self.date in (None, UNKNOWN) else self.date
         return f"| {cell(self.text)} | {commands} | {cell('; '.join(self.shown))} | {date} |"
 

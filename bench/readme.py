@@ -115,27 +115,29 @@ def described(times):
 
 
 def rates(sakiyomi, directory):
+    """The rows of the readers, and the report of the last one with a rate."""
     backing, at = directory / "drive", directory / "disk"
     backing.mkdir()
-    rows = []
+    rows, said = [], ""
     with Served(sakiyomi, backing, at, "--drive", DRIVE, "--regulate"):
         run("fallocate", "-l", "20G", at / "file")
         for rate in RATES:
-            given = [sakiyomi, "iorate", "run", rate, at, "--"] if rate else []
+            given = [sakiyomi, "iorate", "run", rate, at, "--report", "--"] if rate else []
 
             def reader(count, seed):
                 words = [*given, sys.executable, "-c", READER, at / "file", count + SETTLED, seed]
-                return json.loads(run(*words))
+                done = subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True)
+                return json.loads(done.stdout), done.stderr.strip()
 
-            alone = reader(270 if rate else 540, 1)
+            alone, _ = reader(270 if rate else 540, 1)
             rivals = Readers(at / "file", range(2, 2 + RIVALS))
             time.sleep(1)
-            beside = reader(540, 1)
+            beside, said = reader(540, 1)
             others = [each for times in rivals.end() for each in times[SETTLED:]]
             rows.append([f"{rate} %" if rate else "none", described(alone), described(beside),
                          round(statistics.mean(others) * 1e3)])
             print(*rows[-1], sep="\t", flush=True)
-    return rows
+    return rows, said
 
 
 def sim(sakiyomi):
@@ -151,7 +153,8 @@ def conditions(sakiyomi):
     return {
         "machine": f"{os.cpu_count()} cores ({' '.join(cpu.replace('(R)', '').split())}), {memory:.0f} GiB",
         "kernel": platform.release(),
-        "load": f"{os.getloadavg()[2]:.0f}, of which up to 10 are readers of its own",
+        "load": f"{os.getloadavg()[2]:.0f}: other programs kept the cores busy; measured with nice {os.nice(0)}"
+                if os.getloadavg()[2] > 2 else "quiet",
         "commit": version[0],
         "date": time.strftime("%Y-%m-%d"),
         "command": "sudo bench/readme.py --write",
@@ -204,7 +207,13 @@ def main():
                         "rows": explain(sakiyomi, at),
                     })
         if "rates" in parts:
-            rated = rates(sakiyomi, directory)
+            rated, said = rates(sakiyomi, directory)
+            tables.append({
+                "title": "What `iorate run` reports",
+                "about": f"The last of the runs of the page [rates](rates.md), with {RATES[-1]} % beside nine others.",
+                "columns": ["", "sentence"],
+                "rows": [["said", said]],
+            })
     if "sim" in parts:
         tables.append({
             "title": "What `sim` says of a trace",

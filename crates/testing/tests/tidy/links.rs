@@ -77,7 +77,8 @@ fn the_summary_has_every_page() {
 fn the_table_of_benchmarks_has_every_script() {
     let bench = root().join("bench");
     let table = fs::read_to_string(bench.join("README.md")).unwrap();
-    let scripts = fs::read_dir(bench).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let scripts =
+        fs::read_dir(bench).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
     let missing: Vec<String> =
         scripts.filter(|name| name.ends_with(".py") && !table.contains(&format!("`{name}`"))).collect();
     assert_none("scripts that bench/README.md does not list", &missing);
