@@ -16,6 +16,8 @@ A result file is one object:
 
 A column is its heading, or an object with "name" and "unit". A cell is a number, a string, or null. Numbers keep their
 digits: 1.000 in the JSON is 1.000 on the page.
+
+docs/results/claims.md is generated from bench/claims.toml by claims.py, which also checks the commands of all results.
 """
 
 import argparse
@@ -25,6 +27,8 @@ import sys
 import textwrap
 from decimal import Decimal
 from pathlib import Path
+
+import claims
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -121,6 +125,7 @@ def main():
     check = parser.parse_args().check
     stale = []
     names = set()
+    results = {}
     for path in sorted(RESULTS.glob("*.json")):
         name = path.stem
         names.add(name)
@@ -128,7 +133,10 @@ def main():
             result = json.loads(path.read_text(), parse_float=Decimal)
         except json.JSONDecodeError as error:
             fail(f"{path.name}: {error}")
-        text = page(name, checked(name, result))
+        results[name] = checked(name, result)
+    pages = {name: page(name, result) for name, result in results.items()}
+    pages["claims"], faults = claims.page_and_faults(results)
+    for name, text in pages.items():
         target = PAGES / f"{name}.md"
         if target.exists() and target.read_text() == text:
             continue
@@ -139,6 +147,8 @@ def main():
         marked = ANY_MARK.search(target.read_text())
         if marked and marked[1] not in names:
             stale.append(f"{target.relative_to(ROOT)} (no bench/results/{marked[1]}.json)")
+    if faults:
+        fail("bench/claims.toml and the documents:\n  " + "\n  ".join(faults))
     if check and stale:
         fail("out of date, run bench/results.py: " + ", ".join(stale))
     if not check:

@@ -68,7 +68,7 @@ use crate::tables::run_command;
 Durations need their unit: 250us, 1.5ms, 10s.
 `sakiyomi NAME` with any other NAME runs the program sakiyomi-NAME from PATH, if there is one, with the remaining arguments.
 Exit codes: 0 success, 1 a requested check failed, 2 usage or operating error; 130 ended by Ctrl-C.
-`run`, `iorate run` and `serve` exit with the code of their command, `wc` and `grep` with the codes of GNU wc and grep."
+`run`, `explain`, `iorate run` and `serve` exit with the code of their command, `wc` and `grep` with the codes of GNU wc and grep."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -156,7 +156,7 @@ pub(crate) enum Command {
     /// Describe, convert and generate block traces
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
-    /// List, show, import and fit drives
+    /// List, show, import, fit and measure drives
     #[command(subcommand, help_template = HELP, before_help = drive::EXAMPLES)]
     Drive(drive::Drive),
     /// Check what this machine supports, and what that means for sakiyomi

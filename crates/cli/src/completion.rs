@@ -226,7 +226,7 @@ mod tests {
             ("sakiyomi grep -m 5 pattern ", ShellNames::Files),
             ("sakiyomi compare a ", ShellNames::Files),
             ("sakiyomi trace convert a ", ShellNames::Files),
-            ("sakiyomi drive fit t --out ", ShellNames::Files),
+            ("sakiyomi drive fit t --output ", ShellNames::Files),
             ("sakiyomi scenario run ", ShellNames::Files),
             ("sakiyomi sim a b ", ShellNames::Nothing),
             ("sakiyomi sim t --warm-up ", ShellNames::Nothing),

@@ -30,7 +30,7 @@ const FILES: &str = "Reading files";
 /// How files are read while their blocks are worked on.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReadingArgs {
-    /// Read with this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: cached data is mapped or copied, whichever is faster, and the I/O thread reads the rest into the page cache]
+    /// Read with this method (read, pread:N, aio:N, uring:N, uring-sqpoll:N, mmap:N, populate:N) [default: cached data is mapped or copied, whichever is faster, and the I/O thread reads the rest into the page cache]
     #[arg(long, help_heading = FILES, value_name = "METHOD", value_parser = parse_method)]
     method: Option<EngineSpec>,
     /// Bypass the page cache

@@ -75,9 +75,9 @@ impl Pipeline {
     pub fn read(path: &Path) -> Result<Pipeline, Error> {
         let target = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
-            name: "pipeline".to_owned(),
+            name: target.clone(),
             action: "read",
-            target: target.clone(),
+            target: "the pipeline".to_owned(),
             source,
         })?;
         Pipeline::parse(&text, &target)

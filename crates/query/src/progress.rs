@@ -9,7 +9,6 @@ pub struct Progress {
     step: Mutex<&'static str>,
     done: AtomicU64,
     total: AtomicU64,
-    bytes: AtomicU64,
 }
 
 /// A job's progress at one moment.
@@ -21,8 +20,6 @@ pub struct Snapshot {
     pub done_rows: u64,
     /// Rows processed when the job ends, as far as is known so far; 0 if unknown.
     pub total_rows: u64,
-    /// Bytes of output so far.
-    pub output_bytes: u64,
 }
 
 impl Progress {
@@ -53,11 +50,6 @@ impl Progress {
         self.done.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    /// Adds bytes of output.
-    pub fn add_output(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
     /// Returns the current progress.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -67,7 +59,6 @@ impl Progress {
             done_rows,
             // Rows of a result whose number was unknown are beyond what was expected.
             total_rows: if total > 0 { total.max(done_rows) } else { 0 },
-            output_bytes: self.bytes.load(Ordering::Relaxed),
         }
     }
 }

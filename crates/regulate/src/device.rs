@@ -148,13 +148,6 @@ impl<D: Device> RegulatedDevice<D> {
         }
     }
 
-    /// Attributes future requests of `stream` to itself again.
-    pub fn unassign(&mut self, stream: StreamId) {
-        if let Some(regulation) = &mut self.regulation {
-            regulation.groups.remove(&stream);
-        }
-    }
-
     /// Sets a rate as [`Regulator::set_rate`] does.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! `doctor`: the capabilities of this machine, and their consequences for sakiyomi.
 
+mod measured;
 mod place;
+mod processes;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use sakiyomi_io::page_cache::{self, ResidencyCall};
@@ -13,8 +14,6 @@ use sakiyomi_io::{
 };
 use sakiyomi_mount::Regulate;
 use sakiyomi_os::rights;
-use sakiyomi_os::tracefs::{self, Place};
-use sakiyomi_probe::calibration::{Machine, default_directory, saved};
 use serde::Serialize;
 
 use crate::console::{Common, print_result, print_text, without_numbers};
@@ -51,10 +50,17 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
         loop_devices(),
         fuse(&mounting(None)),
         root(),
-        tracing(),
+        processes::figures(),
+        processes::page_tables(),
+        processes::tracing(),
+        processes::recording(),
+        processes::real_time(),
+        processes::open_files(),
         cgroups(),
         regulation(&mounting(Some(Regulate::default()))),
-        calibration(),
+        processes::nbd_client(),
+        measured::calibration(),
+        measured::operator_costs(),
     ];
     if common.json {
         let tested_in = place.map(|place| place.parent().display().to_string());
@@ -75,10 +81,14 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
         };
         text.push_str(&format!("{mark}  {what}: {found}\n     {consequence}\n"));
     }
-    text.push_str("\nsim, compare, sweep, validate, trace and drive need none of these.\n");
+    text.push_str(&format!("\n{INDEPENDENT}\n"));
     print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// The commands that are pure, whose results do not depend on the machine.
+const INDEPENDENT: &str = "sim, compare, sweep, merge, validate, whatif, scenario, stream sim, trace and drive need none of \
+                           these, except whatif --on and drive measure.";
 
 fn memory_is_known(bytes: u64) -> Finding {
     Finding {
@@ -229,52 +239,6 @@ fn root() -> Finding {
         found: format!("running as user {}", rights::user()),
         consequence: "the page cache can be dropped, and processes of other users can be followed",
     }
-}
-
-/// Tests the tracing that `run` needs to follow reads without a file offset.
-fn tracing() -> Finding {
-    let checked = tracefs::check();
-    let available = checked.is_ok();
-    let found = match checked {
-        Ok(Place::Mounted(path)) => format!("tracefs, mounted on {}", path.display()),
-        Ok(Place::Private) => "tracefs, not mounted; `run` mounts it in a private mount namespace".to_owned(),
-        Err(why) => why,
-    };
-    let consequence = "`run` also follows programs that read by pread or through mappings";
-    Finding { what: "tracing", available: Some(available), found, consequence }
-}
-
-/// Finds the most recent calibration, and reports whether it belongs to this machine.
-fn calibration() -> Finding {
-    let directory = default_directory();
-    let last = directory.as_deref().and_then(|directory| saved(directory).into_iter().next());
-    let (available, found) = match (last, directory) {
-        (Some((path, Ok(last))), _) => {
-            let differences = last.machine.differences(&Machine::current());
-            let validity = match differences[..] {
-                [] => "of this machine and kernel".to_owned(),
-                _ => format!("of another {}: measure again", differences.join(" and ")),
-            };
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let age = age(now.as_secs().saturating_sub(last.measured_unix_s));
-            (differences.is_empty(), format!("{}, {age} old, {validity}", path.display()))
-        }
-        (Some((_, Err(error))), _) => (false, error_chain(error)),
-        (None, Some(directory)) => {
-            (false, format!("none in {}; `sakiyomi probe` measures one", directory.display()))
-        }
-        (None, None) => (false, "neither XDG_STATE_HOME nor HOME says where it is saved".to_owned()),
-    };
-    let consequence =
-        "cost models load the measured costs of operations by engine, and of messages between cores";
-    Finding { what: "calibration", available: Some(available), found, consequence }
-}
-
-/// Formats a time in the largest unit in which it is at least two: `3 days`.
-fn age(seconds: u64) -> String {
-    let units = [(86_400, "days"), (3600, "hours"), (60, "minutes")];
-    let unit = units.into_iter().find(|(length, _)| seconds >= 2 * length);
-    unit.map_or(format!("{seconds} s"), |(length, name)| format!("{} {name}", seconds / length))
 }
 
 fn cgroups() -> Finding {

@@ -21,7 +21,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi drive list
   sakiyomi drive show deskstar-7k250 > mine.toml
   sakiyomi drive show deskstar-7k250 --explain
-  sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
+  sakiyomi drive import cheetah9LP.diskspecs -o cheetah9LP.toml
   sakiyomi drive fit measured.trace.gz --drive deskstar-p7k500 -o mine.toml
   sudo sakiyomi drive measure /dev/sdb
 ";
@@ -52,7 +52,7 @@ const LIST_EXAMPLES: &str = "Examples:
 ";
 
 const IMPORT_EXAMPLES: &str = "Examples:
-  sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
+  sakiyomi drive import cheetah9LP.diskspecs -o cheetah9LP.toml
   sakiyomi drive import cheetah9LP.parv | less
   sakiyomi sim trace.csv.gz --drive cheetah9LP.diskspecs
 ";
@@ -87,8 +87,8 @@ pub(crate) struct Import {
     #[arg(value_name = "FILE.diskspecs")]
     file: String,
     /// Write the TOML to this file instead of standard output
-    #[arg(long, value_name = "FILE.toml")]
-    out: Option<PathBuf>,
+    #[arg(short, long, alias = "out", value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 impl Drive {
@@ -152,11 +152,11 @@ impl Import {
             self.file
         );
         let read = FromDisksim::read(&self.file)?;
-        if let Some(out) = &self.out {
+        if let Some(out) = &self.output {
             OutFile::create(out)?.write(read.drive.to_toml().as_bytes())?;
         }
         read.notes().iter().for_each(|note| common.note(note));
-        if let Some(out) = &self.out {
+        if let Some(out) = &self.output {
             common.note(&format!("written: {}", out.display()));
         }
         if common.json {
@@ -164,7 +164,7 @@ impl Import {
             let result = serde_json::json!({ "drive": drive, "warnings": warnings, "files": files });
             return print_result("sakiyomi.drive-import/2", &result);
         }
-        if self.out.is_some() { Ok(()) } else { print_text(&read.drive.to_toml()) }
+        if self.output.is_some() { Ok(()) } else { print_text(&read.drive.to_toml()) }
     }
 }
 

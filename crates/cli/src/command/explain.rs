@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use sakiyomi_explain::Recording;
 use sakiyomi_explain::record::{SampledRecording, Subject, TracedRecorder, TracedRecording};
@@ -287,9 +287,9 @@ fn save(recording: &Recording, path: &Path) -> Result<()> {
 
 /// Loads a recording.
 pub(crate) fn load(path: &Path) -> Result<Recording> {
-    let text = fs::read(path).with_context(|| {
-        format!(
-            "cannot read the recording {}; `sakiyomi explain --save FILE -- COMMAND` makes one",
+    let text = fs::read(path).map_err(|error| {
+        anyhow!(
+            "cannot read the recording {}: {error}; `sakiyomi explain --save FILE -- COMMAND` makes one",
             path.display()
         )
     })?;

@@ -13,8 +13,10 @@ use crate::output::Overwrite;
 use crate::shard::{Definition, Reproducible, ShardSet};
 
 pub(crate) const EXAMPLES: &str = "Examples:
-  sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary queue.depth=1,8,32 --shard 1/2 --out shards
-  sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary queue.depth=1,8,32 --shard 2/2 --out shards
+  sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary queue.depth=1,8,32 \\
+      --shard 1/2 --out shards
+  sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary queue.depth=1,8,32 \\
+      --shard 2/2 --out shards
   sakiyomi merge shards --out sweep
 ";
 

@@ -38,7 +38,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi serve disk.img --nbd disk.sock --read-only
   sakiyomi serve disk.img --nbd disk.sock --regulate --connection-rate 20%
   sakiyomi serve disk.img --nbd disk.sock --regulate --export fast --export slow --rate slow=40ms
-  sakiyomi serve --drive deskstar-7k250 --nbd disk.sock -- nbdcopy image.raw 'nbd+unix:///?socket=disk.sock'
+  sakiyomi serve --drive deskstar-7k250 --nbd disk.sock -- \\
+      nbdcopy image.raw 'nbd+unix:///?socket=disk.sock'
 ";
 
 /// Time between two checks whether the server is to end.

@@ -35,8 +35,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
 pub(crate) struct Whatif {
     /// A recording of `sakiyomi explain --save`
     recording: PathBuf,
-    /// Storage: a built-in drive, a drive's file, or fixed:latency=1ms,parallel=64,bandwidth=1GB [default: as recorded]
-    #[arg(long, value_name = "DRIVE")]
+    /// Storage: a built-in drive (`sakiyomi drive list`), a TOML file, a .diskspecs or .parv file of DiskSim, or
+    /// fixed:latency=TIME,parallel=N,bandwidth=SIZE/s,spread=SHARE,size=SIZE [default: as recorded]
+    #[arg(long, value_name = "NAME|FILE|fixed:…")]
     drive: Vec<String>,
     /// Storage that is here: a directory, where 16 MiB are written and read, or a file of 1 MiB and more that is read
     #[arg(long, value_name = "PATH")]
@@ -48,7 +49,7 @@ pub(crate) struct Whatif {
     #[arg(long, value_name = "SIZE")]
     read_ahead: Vec<Bytes>,
     /// Time of an open, look-up or listing that waits [default: in proportion to the latency of the storage]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "TIME")]
     metadata: Option<Nanos>,
     /// Predict each combination with prefetching by `sakiyomi run` as well, at first and as it has learned from a run before
     #[arg(long)]

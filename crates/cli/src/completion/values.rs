@@ -130,7 +130,7 @@ fn closed_set(argument: &Arg, value: &str) -> Candidates {
     let any_is = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
     let also = if any_is(&["DIR", "BACKING"]) {
         ShellNames::Directories
-    } else if any_is(&["FILE", "FILE.toml", "FILE.diskspecs", "TRACE", "INTO", "PATH", "A", "B", "PATTERN"])
+    } else if any_is(&["FILE", "FILE.diskspecs", "TRACE", "INTO", "PATH", "A", "B", "PATTERN"])
         && argument.get_id() != "regexp"
     {
         ShellNames::Files

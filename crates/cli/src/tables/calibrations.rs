@@ -28,7 +28,7 @@ impl DeviceCalibrations {
     /// # Errors
     /// If it was not measured; says how to.
     pub(crate) fn device(&self, path: &Path) -> Result<&DeviceCosts> {
-        let device = Device::of(path).with_context(|| path.display().to_string())?;
+        let device = Device::of(path).with_context(|| format!("cannot open {}", path.display()))?;
         let known = self.0.iter().find_map(|calibration| calibration.device(&device));
         known.with_context(|| {
             let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };

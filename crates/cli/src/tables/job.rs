@@ -66,13 +66,7 @@ fn show(job: &Job, common: &Common, shown: &mut Option<Progress>) {
     let total = Some(now.total_rows).filter(|&rows| rows > 0);
     let progress = shown.get_or_insert_with(|| Progress::new(total, common.quiet));
     total.into_iter().for_each(|total| progress.set_total(total));
-    let message = || {
-        let written = match now.output_bytes {
-            0 => String::new(),
-            bytes => format!(", {} written", number::bytes(bytes)),
-        };
-        format!("{}: {} rows{written}", now.step, number::count(now.done_rows))
-    };
+    let message = || format!("{}: {} rows", now.step, number::count(now.done_rows));
     // The caller polls for Ctrl-C.
     let _ = progress.set(now.done_rows, message);
 }

@@ -43,7 +43,7 @@ pub(crate) struct JobArgs {
     /// Number of compute threads [default: the number of cores]
     #[arg(long, value_name = "N", help_heading = RESOURCES, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Read and write with this method (read, pread:N, aio:N, uring:N) [default: the fastest by the calibrations;
+    /// Read and write with this method (read, pread:N, aio:N, uring:N, uring-sqpoll:N) [default: the fastest by the calibrations;
     /// pread without them]
     #[arg(long, visible_alias = "engine", value_name = "METHOD", value_parser = parse_method, help_heading = RESOURCES)]
     method: Option<EngineSpec>,

@@ -121,8 +121,8 @@ pub fn load(path: &Path) -> io::Result<Profile> {
     if about.len() > FILE_MAX_BYTES {
         return Err(invalid("the file is larger than a profile can be".to_owned()));
     }
-    let profile: Profile =
-        serde_json::from_slice(&fs::read(path)?).map_err(|error| invalid(error.to_string()))?;
+    let profile: Profile = serde_json::from_slice(&fs::read(path)?)
+        .map_err(|error| invalid(format!("it is not a profile: {error}")))?;
     if profile.schema != PROFILE_SCHEMA {
         return Err(invalid(format!(
             "its schema is {}, and this version reads {PROFILE_SCHEMA}",

@@ -66,13 +66,6 @@ impl DeviceReport {
         let (busy, time) = (self.busy.saturating_sub(earlier.busy), self.at.saturating_sub(earlier.at));
         if time.is_zero() { 0.0 } else { busy.0 as f64 / time.0 as f64 }
     }
-
-    /// Returns the requests per second that the device has completed since an `earlier` report.
-    #[must_use]
-    pub fn iops_since(&self, earlier: &DeviceReport) -> f64 {
-        let time = self.at.saturating_sub(earlier.at);
-        if time.is_zero() { 0.0 } else { (self.ended - earlier.ended) as f64 / time.as_secs_f64() }
-    }
 }
 
 impl Regulator {

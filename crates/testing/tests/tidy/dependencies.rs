@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use crate::documents::files_with_extension_under;
 use crate::source::crates;
 use crate::table::{quoted, rows};
 use crate::{assert_none, root};
@@ -43,6 +44,27 @@ fn a_crate_uses_only_those_that_the_architecture_lists() {
         );
     }
     assert_none("the table of crates in ARCHITECTURE.md differs from the manifests", &findings);
+}
+
+#[test]
+fn every_dependency_is_named_in_the_code() {
+    let mut findings = Vec::new();
+    for krate in crates() {
+        let directory = root().join("crates").join(&krate);
+        let manifest: toml::Table =
+            fs::read_to_string(directory.join("Cargo.toml")).unwrap().parse().unwrap();
+        let code: String = files_with_extension_under(&directory, "rs")
+            .iter()
+            .map(|path| fs::read_to_string(path).unwrap())
+            .collect();
+        let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let named = manifest.get(kind).and_then(toml::Value::as_table).into_iter().flatten();
+            let unused = named.filter(|(name, _)| !words.contains(name.replace('-', "_").as_str()));
+            findings.extend(unused.map(|(name, _)| format!("{krate}: {kind}: {name}")));
+        }
+    }
+    assert_none("dependencies that nothing uses", &findings);
 }
 
 #[test]

@@ -20,10 +20,11 @@ pub(crate) fn documents() -> Vec<PathBuf> {
 
 /// Returns the files with `extension` in the directories of the checkout, except in build output.
 pub(crate) fn files_with_extension(extension: &str) -> Vec<PathBuf> {
-    DIRECTORIES.iter().flat_map(|name| files_under(&root().join(name), extension)).collect()
+    DIRECTORIES.iter().flat_map(|name| files_with_extension_under(&root().join(name), extension)).collect()
 }
 
-fn files_under(directory: &Path, extension: &str) -> Vec<PathBuf> {
+/// Returns the files with `extension` in a directory and below it, except in build output.
+pub(crate) fn files_with_extension_under(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -31,7 +32,7 @@ fn files_under(directory: &Path, extension: &str) -> Vec<PathBuf> {
             continue;
         }
         if path.is_dir() {
-            found.extend(files_under(&path, extension));
+            found.extend(files_with_extension_under(&path, extension));
         } else if has_extension(&path, extension) {
             found.push(path);
         }

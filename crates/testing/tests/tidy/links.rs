@@ -74,6 +74,28 @@ fn the_summary_has_every_page() {
 }
 
 #[test]
+fn the_table_of_benchmarks_has_every_script() {
+    let bench = root().join("bench");
+    let table = fs::read_to_string(bench.join("README.md")).unwrap();
+    let scripts =
+        fs::read_dir(bench).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let missing: Vec<String> =
+        scripts.filter(|name| name.ends_with(".py") && !table.contains(&format!("`{name}`"))).collect();
+    assert_none("scripts that bench/README.md does not list", &missing);
+}
+
+#[test]
+fn the_index_has_the_pages_of_the_summary() {
+    let listed = |name: &str| -> BTreeSet<String> {
+        let text = fs::read_to_string(root().join("docs").join(name)).unwrap();
+        prose(&text).flat_map(targets).filter(|target| target != "README.md").collect()
+    };
+    let (index, summary) = (listed("README.md"), listed("SUMMARY.md"));
+    let differ: Vec<String> = index.symmetric_difference(&summary).cloned().collect();
+    assert_none("pages that only one of docs/README.md and docs/SUMMARY.md lists", &differ);
+}
+
+#[test]
 fn targets_are_found_outside_of_code() {
     let line = "see [a](b.md#c), `[no](link)` and ![picture](d.png \"title\")";
     assert_eq!(targets(line), ["b.md#c", "d.png"]);

@@ -37,8 +37,8 @@ pub(crate) struct Fit {
     #[command(flatten)]
     measurement: MeasurementArgs,
     /// Write the identified drive to this file
-    #[arg(long, short = 'o', value_name = "FILE.toml")]
-    out: Option<PathBuf>,
+    #[arg(short, long, alias = "out", value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Fit to this fraction of the trace's time, from its start; the rest is held out to judge the fit
     #[arg(
         long,
@@ -60,7 +60,7 @@ impl Fit {
     pub(super) fn run(&self, common: &Common) -> Result<ExitCode> {
         let start = self.measurement.drive.spec(common)?;
         let part = self.fit_until.map_or(FitPart::Share(self.fit_share), FitPart::Until);
-        let out = self.out.as_deref().map(OutFile::create).transpose()?;
+        let out = self.output.as_deref().map(OutFile::create).transpose()?;
         let trace = self.measurement.trace()?;
         let size = trace_size(&self.measurement.trace);
         let mut progress = Progress::new(size, common.quiet);
@@ -77,7 +77,7 @@ impl Fit {
         drop(progress);
         let (result, found) = judged.map_err(of_simulation)?;
         let fails = result.is_refused() || self.require_gain && !result.is_gain;
-        if let (Some(out), Some(path), false) = (out, &self.out, fails) {
+        if let (Some(out), Some(path), false) = (out, &self.output, fails) {
             out.write(found.spec.to_toml().as_bytes())?;
             common.note(&format!("written: {}", path.display()));
         }
@@ -89,8 +89,10 @@ impl Fit {
         if !fails {
             return Ok(ExitCode::SUCCESS);
         }
-        let rest =
-            self.out.as_ref().map_or_else(String::new, |out| format!("; {} is not written", out.display()));
+        let rest = self
+            .output
+            .as_ref()
+            .map_or_else(String::new, |out| format!("; {} is not written", out.display()));
         print_error(&if result.is_refused() {
             format!("the fit is refused: {}{rest}", result.refusal())
         } else {

@@ -53,8 +53,8 @@ pub(crate) struct Measure {
     #[arg(long, value_name = "NAME|FILE")]
     drive: Option<String>,
     /// Write the drive to this file: TOML of a disk, or the fixed: model
-    #[arg(long, short = 'o', value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[arg(short, long, alias = "out", value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Maximum time of the measurement
     #[arg(long, value_name = "TIME", default_value = "10min")]
     time: Nanos,
@@ -121,7 +121,7 @@ struct Findings {
 impl Measure {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
         let from = self.drive.as_ref().map(|drive| drive_spec(drive, common)).transpose()?;
-        let out = self.out.as_deref().map(OutFile::create).transpose()?;
+        let out = self.output.as_deref().map(OutFile::create).transpose()?;
         let begun = Instant::now();
         let mut host = Host::open(&self.path)?;
         let size = Bytes(host.file.size());
@@ -143,7 +143,7 @@ impl Measure {
             text = Some(spec.to_toml());
             identified = Some(findings);
         }
-        if let (Some(out), Some(path)) = (out, &self.out) {
+        if let (Some(out), Some(path)) = (out, &self.output) {
             let path_name = self.path.display();
             let text = text.as_ref().with_context(|| match period {
                 Some(_) => format!("{path_name} is a disk: a drive can be written only with --drive DRIVE"),

@@ -59,7 +59,8 @@ pub(crate) struct Calibrate {
 
 impl Calibrate {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
-        let device = Device::of(&self.path).with_context(|| self.path.display().to_string())?;
+        let device =
+            Device::of(&self.path).with_context(|| format!("cannot open {}", self.path.display()))?;
         ensure!(self.time >= Nanos::SECOND, "--time {}: give at least 1s", self.time);
         let path = self.destination(&device)?;
         let file = OutFile::create(&path)?;

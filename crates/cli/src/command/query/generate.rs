@@ -25,6 +25,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Generate tables of TPC-H, at any scale factor in bounded memory.
 #[derive(Debug, Args)]
 #[command(
+    mut_arg("format", |format| format.help("Format of the tables [default: parquet]")),
     after_help = "Tables: lineitem, orders, customer, part, partsupp, supplier, nation, region; each is written to a file \
 of its name in DIR. LINEITEM has 6,000,000 rows for each unit of the scale factor. They are ordered by l_orderkey, which \
 makes sorts and joins cheap; --shuffle permutes the rows. The same scale factor and seed give the same rows on any machine."

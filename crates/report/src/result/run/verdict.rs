@@ -1,7 +1,7 @@
 //! Sentences about a run with prefetching: whether it helped, and the reason if not.
 
 use super::{RunAdvice, RunReason, RunResult};
-use crate::number::{bytes, count, duration, percent, ratio};
+use crate::number::{bytes, count, duration, percent, rate, ratio};
 
 /// Returns the sentences, the verdict first.
 pub(super) fn sentences(result: &RunResult) -> Vec<String> {
@@ -122,8 +122,8 @@ fn would_help(result: &RunResult, waits: f64) -> String {
         return why(result, waits)
             .map_or_else(|| format!("{waited}; prefetching would gain hardly anything."), but);
     }
-    let delivers = result.storage_bytes_per_second.map_or(String::new(), |rate| {
-        format!(", because the storage delivers {}/s to parallel reads", bytes(rate))
+    let delivers = result.storage_bytes_per_second.map_or(String::new(), |bytes_per_s| {
+        format!(", because the storage delivers {} to parallel reads", rate(bytes_per_s as f64))
     });
     format!(
         "{waited}; prefetching could save about {} of {}{delivers}.",
@@ -264,12 +264,12 @@ mod tests {
             elapsed_ns: 4 * SECOND,
             io_wait_ns: 3 * SECOND,
             could_save_ns: Some(5 * SECOND / 2),
-            storage_bytes_per_second: Some(200 << 20),
+            storage_bytes_per_second: Some(200_000_000),
             ..RunResult::default()
         };
         let said = verdict(&result);
         assert!(
-            said.contains("could save about 2.50 s of 4.00 s, because the storage delivers 200 MiB/s"),
+            said.contains("could save about 2.50 s of 4.00 s, because the storage delivers 200 MB/s"),
             "{said}"
         );
     }
