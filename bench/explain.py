@@ -247,16 +247,16 @@ def result(rows):
     changes = list(dict.fromkeys(row["change"] for row in rows))
     by = {(row["job"], row["change"]): row for row in rows}
     held_out = {row["job"] for row in rows if row["held_out"]}
-    short = {change: change.removeprefix("fixed:").removeprefix("latency=").replace("parallel=", "").replace("bandwidth=", "")
-             .replace(",", ", ") for change in changes}
+    short = {change: change.removeprefix("fixed:latency=").replace(",parallel=", ", ").replace(",bandwidth=", ", ")
+             for change in changes}
     matrix = lambda cell: [[f"{job}{' *' if job in held_out else ''}",
                             *(cell(by[job, change]) if (job, change) in by else None for change in changes)] for job in jobs]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     model = next(line.split(": ")[1] for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
     return {
         "title": "Predictions of other storage, memory and prefetching",
-        "about": f"Jobs recorded by `sakiyomi explain --save` on a mount with {short[RECORDED]}, predicted by `sakiyomi whatif`, "
-                 f"and run there, cold: the median of {RUNS}.",
+        "about": f"Jobs recorded by `sakiyomi explain --save` on an emulated mount (`{RECORDED}`), predicted by `sakiyomi whatif` "
+                 f"for other settings, and run there, cold: the median of {RUNS}.",
         "machine": f"{model}, {os.cpu_count()} cores",
         "kernel": os.uname().release,
         "load": f"{os.getloadavg()[2]:.1f} (15 minutes)",
@@ -265,11 +265,13 @@ def result(rows):
         "command": "sudo bench/explain.py --result bench/results/predictions.json",
         "tables": [
             {"title": "Summary",
-             "about": "Jobs that were looked at while the model was made, and those that were held out (* below).",
+             "about": "Jobs that were looked at while the model was made, and those that were held out (* below). The first "
+                      "setting is the recorded one: its errors are the difference between two runs, which no prediction avoids.",
              "columns": ["jobs", "predictions", {"name": "median error", "unit": "%"}, {"name": "within 25 %", "unit": "%"},
                          {"name": "within the interval", "unit": "%"}],
              "rows": [[name, count, *(round(share * 100, 1) for share in shares)] for name, count, *shares in summary(rows)]},
-            {"title": "Errors", "about": "Predicted against measured, in percent; the columns are the settings.",
+            {"title": "Errors", "about": "Predicted against measured, in percent. Columns: latency, accesses at a time and bandwidth of "
+                                         "a mount, or another setting.",
              "columns": ["job", *(short[change] for change in changes)],
              "rows": matrix(lambda row: f"{row['predicted_s'] / row['measured_s'] - 1:+.0%}".replace("%", " %"))},
             {"title": "Measured", "about": "Elapsed times in seconds.",
