@@ -19,7 +19,7 @@ pub enum Error {
     #[error("{0}")]
     Unplannable(String),
     /// The device of a file cannot be found.
-    #[error("{}", path.display())]
+    #[error("cannot open {}", path.display())]
     Device {
         /// The file.
         path: PathBuf,
