@@ -263,11 +263,11 @@ impl Cancel {
         state.1 = Some(job.clone());
     }
 
-    /// Returns the job's step, the rows done and to do, and the bytes of output.
-    fn progress(&self) -> Option<(&'static str, u64, u64, u64)> {
+    /// Returns the job's step, and the rows done and to do.
+    fn progress(&self) -> Option<(&'static str, u64, u64)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = state.1.as_ref()?.progress().snapshot();
-        (!now.step.is_empty()).then_some((now.step, now.done_rows, now.total_rows, now.output_bytes))
+        (!now.step.is_empty()).then_some((now.step, now.done_rows, now.total_rows))
     }
 }
 

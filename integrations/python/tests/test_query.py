@@ -588,7 +588,7 @@ def test_the_progress_is_shown_in_notebooks(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=show))
     monkeypatch.setattr(_progress, "_SILENT_S", 0.0)
     progress = _progress.display("join", None)
-    progress("reading", 1000, 4000, 0)
+    progress("reading", 1000, 4000)
     progress()
     assert shown == ["sakiyomi join: reading: 1,000 rows (25%)", ""]
     assert _progress.display("join", False) is None

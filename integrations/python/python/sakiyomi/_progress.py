@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-# Is given the step, the rows done and to do (0 if that is not known) and the bytes of output; nothing to hide it.
+# Is given the step, and the rows done and to do (0 if that is not known); nothing to hide it.
 Display: TypeAlias = Callable[..., None]
 
 # Work that ends sooner shows nothing, as with the commands.
@@ -38,15 +38,14 @@ class _Progress:
         self._name = name
         self._next = time.monotonic() + _SILENT_S
 
-    def __call__(self, step: str = "", done: int = 0, total: int = 0, output: int = 0) -> None:
+    def __call__(self, step: str = "", done: int = 0, total: int = 0) -> None:
         now = time.monotonic()
         if not step:
             self._draw("")
         elif now >= self._next:
             self._next = now + _PERIOD_S
             share = f" ({min(done, total) / total:.0%})" if total else ""
-            written = f", {output / 1e6:,.0f} MB written" if output else ""
-            self._draw(f"sakiyomi {self._name}: {step}: {done:,} rows{share}{written}")
+            self._draw(f"sakiyomi {self._name}: {step}: {done:,} rows{share}")
 
     def _draw(self, text: str) -> None:
         raise NotImplementedError
