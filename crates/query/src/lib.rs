@@ -23,13 +23,14 @@
 //! | predictions and choices from a calibration (pure) | [`cost`] |
 //! | the CPU costs of operators on this machine, measured | [`calibrate`] |
 //! | tables as the cost model sees them | [`describe`] |
-//! | TPC-H tables | [`generate`] |
+//! | TPC-H tables (with the feature `generate`) | `generate` |
 
 pub mod aggregate;
 pub mod batches;
 pub mod calibrate;
 pub mod cost;
 pub mod describe;
+#[cfg(feature = "generate")]
 pub mod generate;
 pub mod job;
 pub mod join;

@@ -22,7 +22,7 @@ pub(crate) mod csv;
 mod ipc;
 mod options;
 mod parquet;
-mod plain;
+pub(crate) mod plain;
 mod pool;
 mod sink;
 
@@ -188,13 +188,19 @@ impl Output {
     }
 }
 
+/// Refuses invalid types, which damaged files have.
+pub(crate) fn check_types(schema: &SchemaRef) -> Result<(), Error> {
+    match find_type(schema, is_impossible) {
+        Some((column, data_type)) => Err(Error::Query(format!(
+            "column {column}: the type {data_type} is invalid; the input is damaged"
+        ))),
+        None => Ok(()),
+    }
+}
+
 impl Encoder {
     fn new(job: &Job, schema: &SchemaRef, options: &OutputOptions) -> Result<Encoder, Error> {
-        if let Some((column, data_type)) = find_type(schema, is_impossible) {
-            return Err(Error::Query(format!(
-                "column {column}: the type {data_type} is invalid; the input is damaged"
-            )));
-        }
+        check_types(schema)?;
         let is_ipc = matches!(options.format, Format::ArrowFile | Format::ArrowStream);
         let schema =
             Arc::new(plain_schema(schema, |place| is_ipc && options.dictionaries.contains_key(&place)));

@@ -1,4 +1,4 @@
-//! Whole statements: from tables in files to a file, or to the first rows of a result.
+//! Whole statements: from tables to a file, to a stream of record batches, or to the first rows of a result.
 //!
 //! ```text
 //! Table ─► Rows: scan, count, filter, project ─► operator ─► Sink: group, encode, append in order ─► file
@@ -15,6 +15,7 @@
 //! | `shape.rs`, `key.rs`, `explain.rs` | the tables and keys as the cost model sees them; the plan that it chooses |
 //! | `sink.rs` | the rows of a result, from several threads, in order |
 //! | `spread.rs` | one stream of rows, encoded on several threads |
+//! | `stream.rs` | the rows of a result as a stream, which the caller reads |
 
 mod aggregate;
 mod explain;
@@ -26,6 +27,7 @@ mod shape;
 mod sink;
 mod sort;
 mod spread;
+mod stream;
 
 use crate::cost::{Explanation, Plan};
 use crate::preview::Preview;
@@ -41,6 +43,7 @@ pub use join::{Join, join};
 pub use rows::Input;
 pub use sink::Destination;
 pub use sort::{Sort, sort};
+pub use stream::{BatchSender, Streamed, batch_stream};
 
 /// A statement with its tables.
 #[derive(Debug)]

@@ -23,6 +23,7 @@ mod content;
 mod csv;
 mod decoder_memory;
 mod fetch;
+mod given;
 mod guard;
 mod options;
 mod parquet;
@@ -36,12 +37,13 @@ mod types;
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use content::{Content, Data};
+use content::{Content, Data, Once};
+use given::GivenBatches;
 use source::Given;
 use stream::{Opened, Stream};
 
@@ -51,6 +53,7 @@ pub use options::{
 };
 
 use crate::order::SortKey;
+use crate::output::check_types;
 use crate::{Batches, Error, Job};
 
 /// Files of one schema, read as one table.
@@ -81,12 +84,25 @@ impl Table {
             Given::Files(files) => content::open_files(&files, options)?,
             Given::Stream(path) => match Stream::open(&path, options)? {
                 Opened::Stream(schema, stream) => {
-                    Data { schema, content: Content::Stream(stream.format, Some(stream).into()) }
+                    Data { schema, content: Content::Stream(stream.format, Some(Once::Bytes(stream)).into()) }
                 }
                 Opened::File(source) => content::open_sources(vec![source], options)?,
             },
         };
         Ok(Table { data, options: options.clone() })
+    }
+
+    /// Returns the record batches of a stream as a table, which can be read once ([`Table::is_stream`]). Their memory is
+    /// the caller's: it does not count against a job's limit, and is referenced only while their rows are read.
+    ///
+    /// # Errors
+    /// If a type of the schema is invalid.
+    pub fn of_batches(batches: Box<dyn Batches>, options: &OpenOptions) -> Result<Table, Error> {
+        let schema = batches.schema();
+        check_types(&schema)?;
+        let content =
+            Content::Stream(Format::ArrowStream, Some(Once::Batches(GivenBatches::new(batches))).into());
+        Ok(Table { data: Data { schema, content }, options: options.clone() })
     }
 
     /// Returns the names and stored types of the columns.
@@ -197,6 +213,13 @@ impl Table {
         matches!(self.data.content, Content::Stream(..))
     }
 
+    /// Returns whether the rows are record batches of the caller ([`Table::of_batches`]), not copied.
+    #[must_use]
+    pub fn has_batches(&self) -> bool {
+        let Content::Stream(_, stream) = &self.data.content else { return false };
+        matches!(&*stream.lock().unwrap_or_else(PoisonError::into_inner), Some(Once::Batches(_)))
+    }
+
     /// Copies a stream into an unnamed file, so that it can be sampled and scanned again. A table of files is left
     /// unchanged.
     ///
@@ -204,10 +227,13 @@ impl Table {
     /// If the stream cannot be read or was already scanned, the file cannot be written, or the job is cancelled.
     pub fn spool(&mut self, job: &Job) -> Result<(), Error> {
         let Content::Stream(_, stream) = &mut self.data.content else { return Ok(()) };
-        let stream = stream.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        let stream = stream.ok_or_else(|| Error::Query("the standard input was read already".into()))?;
-        let options = OpenOptions { format: Some(stream.format), ..self.options.clone() };
-        let source = stream.spool(&options, &|| job.check())?;
+        let stream = stream.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let stream = stream.ok_or_else(|| Error::Query("the stream was read already".into()))?;
+        let options = OpenOptions { format: Some(self.format()), ..self.options.clone() };
+        let source = match stream {
+            Once::Bytes(stream) => stream.spool(&options, &|| job.check())?,
+            Once::Batches(given) => given.spool(&options, &|| job.check())?,
+        };
         self.data = content::open_sources(vec![source], &options)?;
         Ok(())
     }

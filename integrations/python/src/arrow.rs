@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::builder::make_view;
 use arrow_array::cast::AsArray;
+use arrow_array::ffi::FFI_ArrowArray;
 use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
 use arrow_array::types::{
     DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
@@ -18,7 +19,7 @@ use arrow_array::types::{
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, Float64Array,
     Int64Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StringArray,
-    StringViewArray, UInt64Array,
+    StringViewArray, StructArray, UInt64Array,
 };
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::ffi::FFI_ArrowSchema;
@@ -38,13 +39,15 @@ use crate::options::{time, wrong};
 pub(crate) const STREAM: &CStr = c"arrow_array_stream";
 /// Name of the capsule of a schema.
 pub(crate) const SCHEMA: &CStr = c"arrow_schema";
+/// Name of the capsule of a batch.
+const ARRAY: &CStr = c"arrow_array";
 /// The column of records of blocks.
 const RECORD: &str = "record";
 /// Largest number of records of a generated trace: 1.2 GB.
 const GENERATED_MAX: u64 = 10_000_000;
 
 /// Makes an exception of an error of Arrow's.
-fn of_arrow(error: &ArrowError) -> PyErr {
+pub(crate) fn of_arrow(error: &ArrowError) -> PyErr {
     Error::new_err(error.to_string())
 }
 
@@ -63,6 +66,12 @@ pub(crate) fn stream<'py>(
 #[pyclass(frozen, module = "sakiyomi")]
 pub(crate) struct Table {
     batch: RecordBatch,
+}
+
+impl Table {
+    pub(crate) fn of(batch: RecordBatch) -> Table {
+        Table { batch }
+    }
 }
 
 #[pymethods]
@@ -110,6 +119,18 @@ impl Table {
         stream(py, Box::new(batches))
     }
 
+    /// Returns the table as one batch of the interface.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        drop(requested_schema);
+        let array = FFI_ArrowArray::new(&StructArray::from(self.batch.clone()).into_data());
+        Ok((schema(py, self.batch.schema_ref())?, PyCapsule::new_with_value(py, array, ARRAY)?))
+    }
+
     /// Returns the schema of the interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         schema(py, self.batch.schema_ref())
@@ -124,7 +145,8 @@ impl Table {
     }
 }
 
-fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+/// Returns the capsule of a schema.
+pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let schema = FFI_ArrowSchema::try_from(schema).map_err(|error| of_arrow(&error))?;
     PyCapsule::new_with_value(py, schema, SCHEMA)
 }

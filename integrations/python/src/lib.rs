@@ -9,6 +9,8 @@
 //! | `ranges.rs` | `prefetch`, and the mapped file under `load_safetensors` |
 //! | `arrow.rs` | tables by the Arrow PyCapsule interface: of results, of traces in memory, of records of blocks |
 //! | `options.rs` | arguments of simulations |
+//! | `query.rs` | `sort`, `join`, `aggregate`: results as files and as streams of record batches |
+//! | `live.rs` | the statements that run, which end before the interpreter does |
 //! | `simulation.rs` | `simulate`, `sweep`, `compare`, `validate`, `fit`, `scenario`, `drives`, and the pages of reports |
 //! | `parallel.rs` | items on all cores, while signals are checked |
 //! | `waits.rs` | `io_report`: the waits of this process by file |
@@ -24,9 +26,11 @@ mod arrow;
 mod blocks;
 mod buffer;
 mod error;
+mod live;
 mod options;
 mod parallel;
 mod process;
+mod query;
 mod ranges;
 mod reader;
 mod simulation;
@@ -42,6 +46,10 @@ mod _native {
     use crate::blocks::{Block, BlockedReads};
     #[pymodule_export]
     use crate::error::Error;
+    #[pymodule_export]
+    use crate::live::end_statements;
+    #[pymodule_export]
+    use crate::query::{QueryStream, aggregate, join, sort};
     #[pymodule_export]
     use crate::ranges::{MappedFile, MappedRange, Prefetch};
     #[pymodule_export]

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_report::result::SweepPoint;
 use sakiyomi_report::{
-    Comparison, Document, Present, Reported, Run, RunResult, ScenarioResult, SimResult, SweepResult,
-    ValidateResult, WaitsResult, html,
+    Comparison, Document, Present, QueryResult, Reported, Run, RunResult, ScenarioResult, SimResult,
+    SweepResult, ValidateResult, WaitsResult, html,
 };
 use sakiyomi_scenario::Scenario;
 use sakiyomi_simulation::{
@@ -318,6 +318,7 @@ fn parsed<R: DeserializeOwned>(text: &str) -> PyResult<R> {
 pub(crate) fn page(py: Python<'_>, document: &str, schema: &str) -> PyResult<String> {
     py.detach(|| match schema {
         SimResult::SCHEMA => rendered::<SimResult>(document),
+        QueryResult::SCHEMA => rendered::<QueryResult>(document),
         RunResult::SCHEMA => rendered::<RunResult>(document),
         SweepResult::SCHEMA => rendered::<SweepResult>(document),
         ValidateResult::SCHEMA => rendered::<ValidateResult>(document),

@@ -1,11 +1,10 @@
 //! `aggregate`: sums, means, extremes and counts of groups of rows, within a memory limit.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
-use sakiyomi_query::aggregate::Function;
-use sakiyomi_query::statement::{self, Statement};
+use sakiyomi_tables::{AggregateLists, Operation};
 
-use crate::tables::{CommandArgs, InputArgs, Open, RowsArgs, SharedArgs, TableCommand};
+use crate::tables::{CommandArgs, InputArgs, RowsArgs, SharedArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi aggregate lineitem.parquet --by l_returnflag,l_linestatus --sum l_quantity --avg l_discount --count
@@ -52,42 +51,20 @@ pub(crate) struct Aggregate {
 }
 
 impl TableCommand for Aggregate {
-    fn operation(&self) -> &'static str {
-        "aggregate"
-    }
-
-    fn description(&self) -> String {
-        let by = self.by.as_ref().map_or("all rows".to_owned(), |by| format!("by {}", by.replace(',', ", ")));
-        format!("{by}{}", self.rows.describe())
+    fn operation(&self) -> Result<Operation> {
+        let lists = AggregateLists {
+            by: self.by.clone(),
+            sum: self.sum.clone(),
+            avg: self.avg.clone(),
+            min: self.min.clone(),
+            max: self.max.clone(),
+            distinct: self.distinct.clone(),
+            count: self.count,
+        };
+        Ok(Operation::Aggregate(self.rows.options(), lists.aggregate()?))
     }
 
     fn args(&self) -> CommandArgs<'_> {
         CommandArgs::of_table(&self.input, &self.shared)
-    }
-
-    fn statement(&self, open: Open<'_>) -> Result<Statement> {
-        let aggregate = self.aggregate()?;
-        Ok(Statement::Aggregate(self.rows.input(open(self.input.files())?), aggregate))
-    }
-}
-
-impl Aggregate {
-    fn aggregate(&self) -> Result<statement::Aggregate> {
-        let of = |function, lists: &[String]| {
-            lists.iter().map(|list| (function, list.clone())).collect::<Vec<_>>()
-        };
-        let functions = [
-            of(Function::Sum, &self.sum),
-            of(Function::Avg, &self.avg),
-            of(Function::Min, &self.min),
-            of(Function::Max, &self.max),
-            of(Function::CountDistinct, &self.distinct),
-        ];
-        let functions: Vec<(Function, String)> = functions.into_iter().flatten().collect();
-        ensure!(
-            self.count || self.by.is_some() || !functions.is_empty(),
-            "no aggregate to compute; give --by, --sum, --avg, --min, --max, --distinct or --count"
-        );
-        Ok(statement::Aggregate { by: self.by.clone(), functions, count: self.count })
     }
 }

@@ -6,9 +6,10 @@ use std::slice;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use sakiyomi_query::join::{JoinKind, JoinMethod};
-use sakiyomi_query::statement::{self, Destination, Statement};
+use sakiyomi_query::statement::{self, Destination};
+use sakiyomi_tables::Operation;
 
-use crate::tables::{CommandArgs, InputFormatArgs, Open, RowsArgs, SharedArgs, TableCommand};
+use crate::tables::{CommandArgs, InputFormatArgs, RowsArgs, SharedArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi join lineitem.parquet orders.parquet --on l_orderkey=o_orderkey -o joined.parquet
@@ -77,19 +78,17 @@ impl Kind {
             Kind::Anti => JoinKind::Anti,
         }
     }
-
-    fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
 }
 
 impl TableCommand for Join {
-    fn operation(&self) -> &'static str {
-        "join"
-    }
-
-    fn description(&self) -> String {
-        format!("{} on {}{}", self.kind.name(), self.on.replace(',', ", "), self.rows.describe())
+    fn operation(&self) -> Result<Operation> {
+        Ok(Operation::Join(statement::Join {
+            on: self.on.clone(),
+            kind: self.kind.kind(),
+            filter: self.rows.filter.clone(),
+            select: self.rows.select.clone(),
+            method: self.ordered.then_some(JoinMethod::Merge),
+        }))
     }
 
     fn args(&self) -> CommandArgs<'_> {
@@ -105,16 +104,5 @@ impl TableCommand for Join {
             .output
             .destination()?
             .context("no output for the joined rows; name a file with --output (`-` is standard output)")
-    }
-
-    fn statement(&self, open: Open<'_>) -> Result<Statement> {
-        let join = statement::Join {
-            on: self.on.clone(),
-            kind: self.kind.kind(),
-            filter: self.rows.filter.clone(),
-            select: self.rows.select.clone(),
-            method: self.ordered.then_some(JoinMethod::Merge),
-        };
-        Ok(Statement::Join(open(slice::from_ref(&self.left))?, open(slice::from_ref(&self.right))?, join))
     }
 }

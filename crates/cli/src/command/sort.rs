@@ -2,9 +2,10 @@
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use sakiyomi_query::statement::{self, Destination, Statement};
+use sakiyomi_query::statement::{self, Destination};
+use sakiyomi_tables::Operation;
 
-use crate::tables::{CommandArgs, InputArgs, Open, RowsArgs, SHOWN_ROWS_MAX, SharedArgs, TableCommand};
+use crate::tables::{CommandArgs, InputArgs, RowsArgs, SHOWN_ROWS_MAX, SharedArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sort lineitem.parquet --by l_partkey,l_suppkey:desc --memory 512MiB -o sorted.parquet
@@ -39,14 +40,9 @@ pub(crate) struct Sort {
 }
 
 impl TableCommand for Sort {
-    fn operation(&self) -> &'static str {
-        "sort"
-    }
-
-    fn description(&self) -> String {
-        let limit = self.limit.map_or_else(String::new, |limit| format!(", the first {limit} rows"));
-        let by = self.by.replace(',', ", ").replace(':', " ");
-        format!("by {by}{limit}{}", self.rows.describe())
+    fn operation(&self) -> Result<Operation> {
+        let sort = statement::Sort { by: self.by.clone(), limit: self.limit, stable: self.stable };
+        Ok(Operation::Sort(self.rows.options(), sort))
     }
 
     fn args(&self) -> CommandArgs<'_> {
@@ -63,10 +59,5 @@ impl TableCommand for Sort {
              to {SHOWN_ROWS_MAX} to see the first ones"
         );
         Ok(destination)
-    }
-
-    fn statement(&self, open: Open<'_>) -> Result<Statement> {
-        let sort = statement::Sort { by: self.by.clone(), limit: self.limit, stable: self.stable };
-        Ok(Statement::Sort(self.rows.input(open(self.input.files())?), sort))
     }
 }

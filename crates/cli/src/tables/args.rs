@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use sakiyomi_io::Access;
 use sakiyomi_os::stdio;
 use sakiyomi_query::output::{Compression, OutputOptions, Target};
-use sakiyomi_query::statement::{Destination, Input};
-use sakiyomi_query::table::{Format, OpenOptions, Table};
+use sakiyomi_query::statement::Destination;
+use sakiyomi_query::table::Format;
+use sakiyomi_tables::{GROUP_ROWS_DEFAULT, GROUP_ROWS_MAX, Outputs, RowOptions};
 
-use super::resources::JobArgs;
 use crate::output::{OutDir, Overwrite};
 
 /// Heading in a command's help.
@@ -59,16 +58,6 @@ impl InputFormat {
     }
 }
 
-/// Returns the name of a format in options and results.
-pub(crate) fn format_name(format: Format) -> &'static str {
-    match format {
-        Format::Parquet => "parquet",
-        Format::ArrowFile => "arrow",
-        Format::ArrowStream => "arrow-stream",
-        Format::Csv => "csv",
-    }
-}
-
 impl InputArgs {
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
@@ -80,10 +69,9 @@ impl InputArgs {
 }
 
 impl InputFormatArgs {
-    /// Returns the options for opening tables.
-    pub(crate) fn options(self, args: &JobArgs, access: Access) -> OpenOptions {
-        let format = self.input_format.map(InputFormat::format);
-        OpenOptions { format, access, spool: args.spill().first().cloned() }
+    /// Returns the format of all files, if it is given.
+    pub(crate) fn format(self) -> Option<Format> {
+        self.input_format.map(InputFormat::format)
     }
 }
 
@@ -99,16 +87,8 @@ pub(crate) struct RowsArgs {
 }
 
 impl RowsArgs {
-    /// Returns the table with the filter and the select list.
-    pub(crate) fn input(&self, table: Table) -> Input {
-        Input { table, filter: self.filter.clone(), select: self.select.clone() }
-    }
-
-    /// Returns the text to append to the description of the command.
-    pub(crate) fn describe(&self) -> String {
-        let filter = self.filter.as_ref().map(|filter| format!(", where {filter}"));
-        let select = self.select.as_ref().map(|select| format!(", select {select}"));
-        [filter, select].into_iter().flatten().collect()
+    pub(crate) fn options(&self) -> RowOptions {
+        RowOptions { filter: self.filter.clone(), select: self.select.clone() }
     }
 }
 
@@ -133,14 +113,11 @@ pub(crate) struct OutputFormat {
     compression: Option<Compressed>,
     /// Maximum number of rows of a row group or record batch
     #[arg(
-        long, value_name = "N", default_value_t = DEFAULT_GROUP_ROWS, help_heading = RESULT,
-        value_parser = clap::value_parser!(u32).range(1..=100_000_000)
+        long, value_name = "N", default_value_t = GROUP_ROWS_DEFAULT, help_heading = RESULT,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(GROUP_ROWS_MAX))
     )]
     row_group: u32,
 }
-
-/// Default rows of a row group, as in DuckDB: enough row groups for parallel readers.
-const DEFAULT_GROUP_ROWS: u32 = 122_880;
 
 /// Values of `--compression`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -179,56 +156,32 @@ impl OutputArgs {
 impl OutputFormat {
     /// Returns the output options for a path, with the format of `--format` or of the file extension.
     pub(crate) fn options(self, path: &Path) -> Result<OutputOptions> {
-        let format = match self.format {
-            Some(format) => format.format(),
-            None => format_of_name(path)?,
-        };
-        self.options_of(format)
+        Ok(self.outputs().options(path)?)
     }
 
     /// Returns the output options, with this format unless `--format` names one.
     pub(crate) fn options_or(self, format: Format) -> Result<OutputOptions> {
-        self.options_of(self.format.map_or(format, InputFormat::format))
+        Ok(self.outputs().options_or(format)?)
     }
 
-    fn options_of(self, format: Format) -> Result<OutputOptions> {
-        let compression = match (self.compression, format) {
-            (None, Format::Parquet) | (Some(Compressed::Snappy), Format::Parquet) => Compression::Snappy,
-            (None | Some(Compressed::None), _) => Compression::None,
-            (Some(_), Format::Csv) => {
-                anyhow::bail!(
-                    "--compression: CSV is not compressed; remove the option, or name another --format"
-                )
-            }
-            (Some(Compressed::Snappy), _) => {
-                anyhow::bail!(
-                    "--compression snappy: Arrow IPC supports none, lz4 and zstd; give one of these"
-                )
-            }
-            (Some(Compressed::Lz4), _) => Compression::Lz4,
-            (Some(Compressed::Zstd), _) => Compression::Zstd,
-        };
-        let group_rows = self.row_group as usize;
-        Ok(OutputOptions { compression, group_rows, ..OutputOptions::new(format) })
+    fn outputs(self) -> Outputs {
+        Outputs {
+            format: self.format.map(InputFormat::format),
+            compression: self.compression.map(Compressed::compression),
+            row_group: self.row_group,
+        }
     }
 }
 
-/// Returns the format of a file extension; CSV for `-`.
-fn format_of_name(path: &Path) -> Result<Format> {
-    if path == Path::new("-") {
-        return Ok(Format::Csv);
+impl Compressed {
+    fn compression(self) -> Compression {
+        match self {
+            Compressed::None => Compression::None,
+            Compressed::Snappy => Compression::Snappy,
+            Compressed::Lz4 => Compression::Lz4,
+            Compressed::Zstd => Compression::Zstd,
+        }
     }
-    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-    Ok(match ending.as_str() {
-        "parquet" | "pq" => Format::Parquet,
-        "arrow" | "ipc" | "feather" => Format::ArrowFile,
-        "arrows" => Format::ArrowStream,
-        "csv" => Format::Csv,
-        _ => anyhow::bail!(
-            "{}: the format does not follow from the name; use the extension .parquet, .arrow, .arrows or .csv, or give --format",
-            path.display()
-        ),
-    })
 }
 
 /// Options of the report.

@@ -4,14 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use sakiyomi_query::statement::{Destination, Statement};
-use sakiyomi_query::table::Table;
+use sakiyomi_query::statement::Destination;
+use sakiyomi_tables::{Operation, Request};
 
 use super::args::{InputArgs, InputFormatArgs, OutputArgs, ReportArgs};
 use super::resources::JobArgs;
-
-/// Opens a table of files.
-pub(crate) type Open<'a> = &'a mut dyn FnMut(&[PathBuf]) -> Result<Table>;
 
 /// The tables of a command, and the options common to all commands.
 pub(crate) struct CommandArgs<'a> {
@@ -43,11 +40,11 @@ impl<'a> CommandArgs<'a> {
 
 /// A command on tables.
 pub(crate) trait TableCommand {
-    /// Returns the name of the operation in results.
-    fn operation(&self) -> &'static str;
-
-    /// Describes the parameters.
-    fn description(&self) -> String;
+    /// Returns the operation.
+    ///
+    /// # Errors
+    /// If the options ask for nothing.
+    fn operation(&self) -> Result<Operation>;
 
     /// Returns its tables, and the options common to all commands.
     fn args(&self) -> CommandArgs<'_>;
@@ -60,6 +57,17 @@ pub(crate) trait TableCommand {
         self.args().shared.output.file_or_preview()
     }
 
-    /// Returns the statement, with its tables opened by `open`.
-    fn statement(&self, open: Open<'_>) -> Result<Statement>;
+    /// Returns the statement as the options state it.
+    ///
+    /// # Errors
+    /// Returns the errors of the operation and of the resources.
+    fn request(&self) -> Result<Request> {
+        let CommandArgs { tables, format, shared } = self.args();
+        Ok(Request {
+            operation: self.operation()?,
+            tables: tables.into_iter().map(<[PathBuf]>::to_vec).collect(),
+            format: format.format(),
+            resources: shared.job.resources(),
+        })
+    }
 }

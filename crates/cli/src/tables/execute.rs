@@ -3,17 +3,16 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use sakiyomi_io::Access;
 use sakiyomi_query::Job;
-use sakiyomi_query::cost::Plan;
 use sakiyomi_query::statement::{Destination, Outcome};
 use sakiyomi_query::table::Table;
 use sakiyomi_report::result::QueryFile;
+use sakiyomi_tables::{Figures, Planned, Request, inputs, plan};
 
-use super::command::{CommandArgs, SharedArgs, TableCommand};
+use super::command::TableCommand;
 use super::job::run;
-use super::plan::plan;
-use super::result::{Asked, Command, inputs};
+use super::resources::keep_memory;
+use super::result::Command;
 use crate::console::Common;
 
 /// An executed statement.
@@ -23,28 +22,29 @@ pub(crate) struct Executed {
     pub(crate) outcome: Outcome,
 }
 
-/// Runs the statement of a command, by a plan or by the options of the command line.
+/// Runs a statement, by a plan or by the options of the command line.
 ///
 /// # Errors
 /// Returns the errors of the statement; an interruption.
 pub(crate) fn execute(
-    command: &dyn TableCommand,
-    plan: Option<&Plan>,
+    request: &Request,
+    planned: &Planned,
     destination: &Destination,
     common: &Common,
 ) -> Result<Executed> {
-    let CommandArgs { format, shared: SharedArgs { job: args, .. }, .. } = command.args();
-    let job = args.open_for(plan)?;
-    let access = plan.map_or(args.access(), Plan::access);
-    let mut files = Vec::new();
-    let statement = command.statement(&mut |paths| {
-        let (owned, options) = (paths.to_owned(), format.options(args, access));
+    keep_memory(request.resources.memory.0);
+    let job = request.resources.job(planned.plan.as_ref())?;
+    let options = request.open_options(planned);
+    let (mut tables, mut files) = (Vec::new(), Vec::new());
+    for paths in &request.tables {
+        let (owned, options) = (paths.clone(), options.clone());
         // May block on the standard input.
         let table = run(&job, common, move |_| Table::open(&owned, &options))?;
         files.extend(inputs(paths, &table));
-        Ok(table)
-    })?;
-    let (plan, to) = (plan.cloned(), destination.clone());
+        tables.push(table);
+    }
+    let statement = request.operation.clone().statement(tables);
+    let (plan, to) = (planned.plan.clone(), destination.clone());
     let outcome = run(&job, common, move |job| statement.run(job, &to, plan.as_ref()))?;
     Ok(Executed { job, inputs: files, outcome })
 }
@@ -55,15 +55,10 @@ pub(crate) fn execute(
 /// Returns the errors of its options and of the statement; an interruption.
 pub(crate) fn run_command(command: &dyn TableCommand, common: &Common) -> Result<ExitCode> {
     let begun = Command::begin(command.args().shared.report.directory()?);
-    let destination = command.destination()?;
-    let planned = plan(command, &destination)?;
-    let executed = execute(command, planned.plan.as_ref(), &destination, common)?;
-    let asked = Asked {
-        operation: command.operation(),
-        description: command.description(),
-        inputs: executed.inputs,
-        is_direct: planned.access(&command.args().shared.job) == Access::Direct,
-        planned,
-    };
-    begun.finish(asked, &executed.job, &executed.outcome, &destination, common)
+    let (destination, request) = (command.destination()?, command.request()?);
+    keep_memory(request.resources.memory.0);
+    let planned = plan(&request, &destination)?;
+    let Executed { job, inputs, outcome } = execute(&request, &planned, &destination, common)?;
+    let figures = Figures::of(&request, inputs, planned, &destination, &outcome);
+    begun.finish(figures, &job, &outcome, common)
 }

@@ -2,16 +2,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
-use sakiyomi_io::{Access, EngineKind, EngineSpec};
+use sakiyomi_io::{Access, EngineSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_os::allocator::{self, Keep};
-use sakiyomi_query::cost::Plan;
-use sakiyomi_query::cost::plan::PageCache;
-use sakiyomi_query::job::{MEMORY_MIN_BYTES, memory_of_blocks};
+use sakiyomi_query::Job;
 use sakiyomi_query::spill::{Level, SpillCompression};
-use sakiyomi_query::{Job, JobOptions};
+use sakiyomi_tables::Resources;
 
 use crate::args::parse_method;
 
@@ -89,84 +87,26 @@ impl SpillCompressionArg {
 }
 
 impl JobArgs {
-    /// Checks the options and returns those of the job.
-    pub(crate) fn options(&self) -> Result<JobOptions> {
-        let defaults = JobOptions::default();
-        let memory = usize::try_from(self.memory.0).unwrap_or(usize::MAX);
-        ensure!(
-            memory >= MEMORY_MIN_BYTES,
-            "--memory {}: too small; give at least {}",
-            self.memory,
-            Bytes(MEMORY_MIN_BYTES as u64)
-        );
-        let block = Bytes(4096)..=Bytes(2 << 30);
-        if let Some(given) = self.block {
-            ensure!(block.contains(&given), "--block {given}: give 4KiB to 2GiB");
-            let threads = self.threads.map_or(defaults.threads, usize::from);
-            let needed = memory_of_blocks(usize::try_from(given.0).unwrap_or(usize::MAX), threads);
-            ensure!(
-                memory >= needed,
-                "--block {given}: --threads {threads} needs --memory {} for reads of this size; give smaller blocks, more \
-                 memory or fewer threads",
-                Bytes((needed as u64).next_multiple_of(1 << 20))
-            );
-        }
-        let engine = self.method.unwrap_or(defaults.engine);
-        ensure!(
-            engine.kind.uses_buffers() && engine.kind != EngineKind::Null,
-            "--method {engine}: tables are read and written by read, pread, aio, uring or uring-sqpoll"
-        );
-        for directory in &self.spill {
-            ensure!(directory.is_dir(), "--spill {}: it is not a directory", directory.display());
-        }
-        Ok(JobOptions {
-            memory,
-            threads: self.threads.map_or(defaults.threads, usize::from),
-            engine,
-            block: self.block.map_or(defaults.block, |block| usize::try_from(block.0).unwrap_or(usize::MAX)),
-            spill: if self.spill.is_empty() { defaults.spill } else { self.spill.clone() },
+    /// Returns the resources that the options state.
+    pub(crate) fn resources(&self) -> Resources {
+        Resources {
+            memory: self.memory,
+            threads: self.threads.map(usize::from),
+            engine: self.method,
+            access: match (self.direct, self.buffered) {
+                (true, _) => Some(Access::Direct),
+                (_, true) => Some(Access::Buffered),
+                _ => None,
+            },
+            block: self.block,
+            spill: self.spill.clone(),
             spill_compression: self.spill_compression.compression(),
-        })
+        }
     }
 
     /// Opens the job and its I/O engine.
     pub(crate) fn open(&self) -> Result<Job> {
-        self.open_for(None)
-    }
-
-    /// Opens a job that runs a plan.
-    pub(crate) fn open_for(&self, plan: Option<&Plan>) -> Result<Job> {
         keep_memory(self.memory.0);
-        let options = self.options()?;
-        Ok(Job::new(plan.map_or(options.clone(), |plan| plan.job_options(&options)))?)
-    }
-
-    /// Returns the read size, if `--block` fixes it.
-    pub(crate) fn block_bytes(&self) -> Option<u64> {
-        self.block.map(|block| block.0)
-    }
-
-    /// Returns the directories of `--spill`.
-    pub(crate) fn spill(&self) -> &[PathBuf] {
-        &self.spill
-    }
-
-    /// Returns the engine, if `--method` fixes it.
-    pub(crate) fn method(&self) -> Option<EngineSpec> {
-        self.method
-    }
-
-    /// Returns the use of the page cache, if `--direct` or `--buffered` fixes it.
-    pub(crate) fn page_cache(&self) -> Option<PageCache> {
-        match (self.direct, self.buffered) {
-            (true, _) => Some(PageCache::Bypassed),
-            (_, true) => Some(PageCache::Used),
-            _ => None,
-        }
-    }
-
-    /// Returns the file access mode: buffered or direct.
-    pub(crate) fn access(&self) -> Access {
-        if self.direct { Access::Direct } else { Access::Buffered }
+        Ok(self.resources().job(None)?)
     }
 }

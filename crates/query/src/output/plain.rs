@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{AnyDictionaryArray, Array, ArrayRef};
+use arrow_array::{AnyDictionaryArray, Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 
 use crate::Error;
 
@@ -47,6 +47,18 @@ fn plain_type(data_type: &DataType) -> DataType {
     }
 }
 
+/// Returns a batch with the types of a schema that [`plain_schema`] has returned.
+pub(crate) fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Error> {
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        let mut arrays = converted(vec![Arc::clone(column)], |found| found == field.data_type(), field)?;
+        Ok(arrays.swap_remove(0))
+    });
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_, Error>>()?;
+    // A batch without columns needs an explicit row count.
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)?)
+}
+
 /// Casts arrays to the type of a column, except those for which `is_taken` holds.
 pub(crate) fn converted(
     mut arrays: Vec<ArrayRef>,
@@ -76,7 +88,11 @@ pub(crate) fn find_type<'a>(
     schema.fields().iter().find_map(found)
 }
 
-fn find_in(data_type: &DataType, is_refused: impl Fn(&DataType) -> bool + Copy) -> Option<&DataType> {
+/// Like [`find_type`], in a type.
+pub(crate) fn find_in(
+    data_type: &DataType,
+    is_refused: impl Fn(&DataType) -> bool + Copy,
+) -> Option<&DataType> {
     use DataType::{
         Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct,
         Union,

@@ -48,7 +48,8 @@ pub fn join(
     plan: Option<&Plan>,
 ) -> Result<Outcome, Error> {
     let Bound { mut left, mut right, condition, filter, select, result } = bound(left, right, join)?;
-    let sink = Sink::open(job, &result, destination)?;
+    // Rows of consecutive pairs are slices of what was read.
+    let sink = Sink::open(job, &result, destination)?.shared();
     let progress = job.progress();
     progress.begin("reading");
     for side in [&mut left, &mut right].into_iter().filter(|side| side.is_stream()) {

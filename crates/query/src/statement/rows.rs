@@ -178,6 +178,10 @@ impl Rows {
         self.table.is_stream()
     }
 
+    pub(super) fn has_batches(&self) -> bool {
+        self.table.has_batches()
+    }
+
     /// Skips row groups that have no row for which a condition of the operator is true; it is bound to the columns that
     /// are read.
     pub(super) fn skip_by(&mut self, condition: Option<&Expression>) {

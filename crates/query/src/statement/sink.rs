@@ -21,6 +21,8 @@ use crate::phase::Meter;
 use crate::preview::Preview;
 use crate::{Error, Job};
 
+use super::stream::{BatchSender, result_batch};
+
 /// Destination of the rows of a result.
 #[derive(Clone, Debug)]
 pub enum Destination {
@@ -31,6 +33,8 @@ pub enum Destination {
         /// Format and encoding.
         options: OutputOptions,
     },
+    /// A stream that another thread reads.
+    Stream(BatchSender),
     /// The first rows in memory; the others are only counted.
     Preview {
         /// Maximum number of rows kept.
@@ -45,7 +49,7 @@ impl Destination {
             Destination::File { target, options } => {
                 Destination::File { target, options: OutputOptions { sorted_by: keys.to_vec(), ..options } }
             }
-            preview @ Destination::Preview { .. } => preview,
+            other => other,
         }
     }
 }
@@ -55,6 +59,10 @@ impl Destination {
 pub(super) struct Sink {
     job: Job,
     encoder: Option<Encoder>,
+    /// Schema of the batches of a stream.
+    streamed: Option<SchemaRef>,
+    /// Whether batches may point into the job's buffers.
+    is_shared: bool,
     group_rows: usize,
     group_bytes: usize,
     parked_max: usize,
@@ -93,6 +101,7 @@ struct Parked {
 #[derive(Debug)]
 enum End {
     File(Output),
+    Stream(BatchSender),
     Preview { preview: Preview, rows_max: usize },
 }
 
@@ -128,11 +137,16 @@ impl Sink {
     /// Opens a destination for rows of a schema.
     pub(super) fn open(job: &Job, schema: &SchemaRef, destination: &Destination) -> Result<Sink, Error> {
         let threads = job.options().threads.max(1);
+        let mut streamed = None;
         let (end, encoder, group_rows) = match destination {
             Destination::File { target, options } => {
                 let output = Output::create(job, target, schema, options)?;
                 let encoder = output.encoder();
                 (End::File(output), Some(encoder), options.group_rows)
+            }
+            Destination::Stream(sender) => {
+                streamed = Some(sender.begin(schema)?);
+                (End::Stream(sender.clone()), None, usize::MAX)
             }
             Destination::Preview { rows_max } => {
                 (End::Preview { preview: Preview::new(schema), rows_max: *rows_max }, None, usize::MAX)
@@ -142,6 +156,8 @@ impl Sink {
         Ok(Sink {
             job: job.clone(),
             encoder,
+            streamed,
+            is_shared: false,
             group_rows: group_rows.max(1),
             group_bytes: group_bytes.clamp(GROUP_MIN_BYTES, GROUP_MAX_BYTES),
             parked_max: threads * PARKED_GROUPS_PER_THREAD,
@@ -155,6 +171,11 @@ impl Sink {
             }),
             changed: Condvar::new(),
         })
+    }
+
+    /// For batches that may point into the job's buffers.
+    pub(super) fn shared(self) -> Sink {
+        Sink { is_shared: true, ..self }
     }
 
     /// Begins a part. Indices start at 0 and each is used once; a part that is dropped unfinished fails the sink.
@@ -180,6 +201,7 @@ impl Sink {
                 self.job.phases().add(meter.stop(WRITE_PHASE_NAME, bytes, waiting));
                 Received { rows, bytes, preview: None }
             }
+            End::Stream(_) => Received { rows, bytes: 0, preview: None },
             End::Preview { preview, .. } => Received { rows, bytes: 0, preview: Some(preview) },
         })
     }
@@ -191,6 +213,10 @@ impl Sink {
 
     fn group(&self, batches: Vec<RecordBatch>) -> Result<Group, Error> {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        if let Some(schema) = &self.streamed {
+            let batches = batches.into_iter().map(|batch| result_batch(&batch, schema, self.is_shared));
+            return Ok(Group { rows, content: Content::Batches(batches.collect::<Result<_, _>>()?) });
+        }
         let Some(encoder) = &self.encoder else {
             return Ok(Group { rows, content: Content::Batches(batches) });
         };
@@ -258,6 +284,10 @@ impl State {
                 output.append(encoded)?;
                 job.phases().add(meter.stop(WRITE_PHASE_NAME, 0, Duration::ZERO));
                 Ok(())
+            }
+            // Other threads wait for this one, as for the output of a slow device.
+            (End::Stream(sender), Content::Batches(batches)) => {
+                batches.into_iter().try_for_each(|batch| sender.batch(batch))
             }
             (End::Preview { preview, rows_max }, Content::Batches(batches)) => {
                 batches.iter().try_for_each(|batch| preview.add(batch, *rows_max))

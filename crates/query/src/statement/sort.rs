@@ -41,7 +41,8 @@ pub fn sort(
     let sink = Sink::open(job, &rows.stored_schema(), &destination)?;
     let progress = job.progress();
     progress.begin("reading");
-    if rows.is_stream() {
+    // Record batches are sorted as they come: without a copy, and without a sample, as runs.
+    if rows.is_stream() && !rows.has_batches() {
         rows.spool(job)?;
     }
     progress.expect(rows.scanned_rows().unwrap_or(0).saturating_mul(2));
@@ -66,13 +67,14 @@ fn options(
     let options = plan.map_or_else(SortOptions::default, Plan::sort_options);
     let needs_sample = match plan.map(|plan| plan.algorithm) {
         Some(Algorithm::Sort { sort }) => sort.needs_sample(),
-        _ => !keeps_few(job, rows, sort.limit),
+        _ => !rows.has_batches() && !keeps_few(job, rows, sort.limit),
     };
     let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
     let sample = needs_sample.then(|| rows.splitter_sample(job, &columns)).transpose()?;
     let expected_bytes = rows.expected_bytes().filter(|_| rows.is_all());
     // A file without a number of rows, such as one of text, has about as many bytes as its rows.
-    let bytes_max = Some(rows.expected_bytes().unwrap_or_else(|| rows.bytes()));
+    let bytes_max = rows.expected_bytes().unwrap_or_else(|| rows.bytes());
+    let bytes_max = Some(bytes_max).filter(|_| !rows.has_batches());
     Ok(SortOptions { sample, expected_bytes, bytes_max, limit: sort.limit, stable: sort.stable, ..options })
 }
 

@@ -1,5 +1,6 @@
 //! Opening the files of a table and joining their schemas.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -7,6 +8,7 @@ use arrow_schema::{Schema, SchemaRef};
 
 use super::arrow::ArrowFile;
 use super::csv::{INFERRED_BYTES, Inferred, infer};
+use super::given::GivenBatches;
 use super::options::{Format, OpenOptions};
 use super::parquet::{ParquetFile, dictionary_columns};
 use super::source::{MAGIC_BYTES, Source, format_of};
@@ -30,7 +32,24 @@ pub(super) enum Content {
     /// CSV files, each with the offset of its first record.
     Csv(Vec<(Source, u64)>),
     /// A stream, taken by its only scan.
-    Stream(Format, Mutex<Option<Stream>>),
+    Stream(Format, Mutex<Option<Once>>),
+}
+
+/// Rows that can be read only once.
+pub(super) enum Once {
+    /// Bytes of a format.
+    Bytes(Stream),
+    /// Record batches of the caller.
+    Batches(GivenBatches),
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Once::Bytes(stream) => stream.fmt(f),
+            Once::Batches(_) => f.write_str("Batches"),
+        }
+    }
 }
 
 /// Opens files in their order.

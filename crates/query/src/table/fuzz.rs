@@ -8,7 +8,7 @@ use arrow_array::{Array, RecordBatch};
 use sakiyomi_io::file::create_unnamed;
 use sakiyomi_io::{Access, IoFile};
 
-use super::content::{self, Content, Data};
+use super::content::{self, Content, Data, Once};
 use super::source::Source;
 use super::stream::{Opened, Stream};
 use super::{Format, OpenOptions, Representation, ScanOptions, Table};
@@ -107,7 +107,7 @@ fn stream(data: &[u8], format: Format) {
         let Opened::Stream(schema, stream) = Stream::begin(Path::new("fuzz"), reader, &options)? else {
             unreachable!("these formats are not spooled")
         };
-        let content = Content::Stream(stream.format, Mutex::new(Some(stream)));
+        let content = Content::Stream(stream.format, Mutex::new(Some(Once::Bytes(stream))));
         let all: Vec<usize> = (0..schema.fields().len()).collect();
         let table = Table { data: Data { schema, content }, options };
         let wanted = ScanOptions { batch_rows: BATCH_ROWS, memory: SCAN_BYTES, ..ScanOptions::new(all) };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::arrow::{ArrowFile, ArrowPlan, ArrowScan, ArrowStream, Loaded, StreamScan};
-use super::content::{Content, Data};
+use super::content::{Content, Data, Once};
 use super::csv::{CsvInput, CsvPlan, CsvScan};
 use super::decoder_memory::DecoderMemory;
 use super::fetch::{Fetcher, RangesOf, Shared, Split};
@@ -26,6 +26,9 @@ const CSV_FIELD_BYTES: usize = 64;
 const LENT_NUMERATOR: usize = 13;
 /// See [`LENT_NUMERATOR`].
 const LENT_DENOMINATOR: usize = 16;
+
+/// Reason to refuse a second scan of a stream.
+const READ_ALREADY: &str = "the stream was read already, and can be read only once";
 
 /// Purpose that errors about the memory of metadata name.
 const METADATA: &str = "keeping the metadata of a table";
@@ -294,15 +297,17 @@ impl Scan<'_> {
         Ok((0..workers).map(|_| Box::new(CsvScan::new(self.job, &plan)) as Box<dyn Batches>).collect())
     }
 
-    fn of_stream(
-        self,
-        stream: &Mutex<Option<super::stream::Stream>>,
-        workers: usize,
-    ) -> Result<Vec<Box<dyn Batches>>, Error> {
+    fn of_stream(self, stream: &Mutex<Option<Once>>, workers: usize) -> Result<Vec<Box<dyn Batches>>, Error> {
         let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(stream) = stream else {
-            let reason = "the standard input was read already, and can be read only once".to_owned();
-            return Err(Error::Query(reason));
+            return Err(Error::Query(READ_ALREADY.to_owned()));
+        };
+        let stream = match stream {
+            Once::Bytes(stream) => stream,
+            Once::Batches(given) => {
+                let rows = self.options.batch_rows.max(1);
+                return Ok(given.streams(self.job, &self.columns, &self.shape, rows, workers));
+            }
         };
         let path = stream.path.clone();
         if stream.format == Format::Csv {

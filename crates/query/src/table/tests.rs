@@ -6,6 +6,7 @@ mod damage;
 mod division;
 mod faults;
 mod files;
+mod given;
 mod hostile;
 mod memory;
 mod prune;

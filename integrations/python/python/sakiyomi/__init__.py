@@ -5,6 +5,8 @@
 ``open_ahead``         a binary file that is read ahead, for pandas, pickle, tarfile ...
 ``prefetch``           ranges of a file in an order that the program knows
 ``load_safetensors``   tensors as NumPy arrays, at the speed of the device
+``sort``               a table in the order of columns, within a memory limit; ``join``,
+                       ``aggregate``
 ``simulate``           a block trace on a simulated hard disk; ``sweep``, ``compare``, ``drives``,
                        ``generate_pc``
 ``validate``           a simulated drive beside a measured one; ``drive.fit`` identifies one
@@ -22,10 +24,12 @@ Errors are ``OSError`` where a system call has failed, and ``sakiyomi.Error`` ot
 
 from sakiyomi import drive
 from sakiyomi._native import Block, BlockedReads, Error, MemoryTrace, Prefetch, Table
+from sakiyomi._query import RecordBatches, aggregate, join, join_parquet, sort, sort_parquet
 from sakiyomi._reading import AheadFile, blocked_reads, open_ahead, prefetch
 from sakiyomi._result import (
     CompareResult,
     FitResult,
+    QueryResult,
     Record,
     Result,
     RunResult,
@@ -49,7 +53,9 @@ __all__ = [
     "IoReport",
     "MemoryTrace",
     "Prefetch",
+    "QueryResult",
     "Record",
+    "RecordBatches",
     "Result",
     "RunResult",
     "ScenarioResult",
@@ -57,18 +63,23 @@ __all__ = [
     "SweepResult",
     "Table",
     "ValidateResult",
+    "aggregate",
     "blocked_reads",
     "compare",
     "drive",
     "drives",
     "generate_pc",
     "io_report",
+    "join",
+    "join_parquet",
     "load_safetensors",
     "open_ahead",
     "prefetch",
     "run",
     "scenario",
     "simulate",
+    "sort",
+    "sort_parquet",
     "sweep",
     "validate",
 ]

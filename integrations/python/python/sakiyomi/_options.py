@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypedDict, TypeVar, get_type_hints
 
 _P = ParamSpec("_P")
@@ -51,8 +52,45 @@ _REPLAY: Mapping[str, Any] = {
     "wrap": False,
 }
 
+
+class TableOptions(TypedDict, total=False):
+    """Options of all statements on tables."""
+
+    where: str | None
+    select: str | None
+    input_format: str | None
+    format: str | None
+    compression: str | None
+    row_group: int
+    memory: str | int
+    threads: int | None
+    method: str | None
+    direct: bool | None
+    block: str | int | None
+    spill: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+    spill_compression: str
+    progress: bool | None
+
+
+_TABLE: TableOptions = {
+    "where": None,
+    "select": None,
+    "input_format": None,
+    "format": None,
+    "compression": None,
+    "row_group": 122_880,
+    "memory": "512MiB",
+    "threads": None,
+    "method": None,
+    "direct": None,
+    "block": None,
+    "spill": (),
+    "spill_compression": "auto",
+    "progress": None,
+}
+
 # The names and types of the options of a kind are those of its TypedDict, and the defaults are these.
-_DEFAULTS: Mapping[str, Any] = {**_READING, **_REPLAY}
+_DEFAULTS: Mapping[str, Any] = {**_READING, **_REPLAY, **_TABLE}
 
 
 def takes(kind: type) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -94,3 +132,13 @@ def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def replay_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a trace is replayed, as the native functions take it."""
     return {name: options[name] for name in _REPLAY}
+
+
+def table_options(options: Mapping[str, Any], output: Any) -> dict[str, Any]:
+    """Return the options of a statement on tables, as the native functions take them."""
+    native: dict[str, Any] = {name: options[name] for name in _TABLE if name != "progress"}
+    spill = native["spill"]
+    native["spill"] = [os.fsdecode(path) for path in ((spill,) if isinstance(spill, (str, os.PathLike)) else spill)]
+    for size in ("memory", "block"):
+        native[size] = None if native[size] is None else str(native[size])
+    return native | {"output": None if output is None else os.fsdecode(output)}

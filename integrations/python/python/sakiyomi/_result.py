@@ -297,6 +297,19 @@ class FitResult(Record, _Tabular):
         return f"<FitResult of {self.trace!r} on {self.drive!r}: {self._verdict}>"
 
 
+class QueryResult(Result, _Tabular):
+    """The figures of a sort, a join or an aggregation: ``sakiyomi sort --json``. As a table it has the phases.
+
+    CPU times and the peak of memory (``user_ns``, ``system_ns``, ``memory_peak_bytes``) are those of the whole process.
+    """
+
+    __slots__ = ()
+    _TABLE = "phases"
+
+    def __repr__(self) -> str:
+        return f"<QueryResult of {self.operation} {self.description}: {self.output_rows} rows>"
+
+
 class RunResult(Result):
     """The report of a command: that of ``sakiyomi run --json``."""
 

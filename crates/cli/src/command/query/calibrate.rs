@@ -12,11 +12,12 @@ use sakiyomi_query::JobOptions;
 use sakiyomi_query::calibrate::{Effort, OperatorCalibration, SCHEMA, Site, calibrate, default_path, steps};
 use sakiyomi_query::cost::correction::Factor;
 use sakiyomi_query::job::spill_directory;
+use sakiyomi_tables::DeviceCalibrations;
 
 use crate::console::{Common, note, print_result, print_text};
 use crate::output::OutFile;
 use crate::progress::{Interrupted, Progress};
-use crate::tables::{DeviceCalibrations, keep_memory};
+use crate::tables::keep_memory;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query calibrate
@@ -87,6 +88,7 @@ impl Calibrate {
             return Ok(match devices.device(&path) {
                 Ok(device) => vec![Directory { path, device }],
                 Err(error) => {
+                    let error = anyhow::Error::from(error);
                     note(&format!(
                         "Predictions will not be corrected. {error:#}, then run `sakiyomi query calibrate` again."
                     ));

@@ -9,8 +9,9 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use sakiyomi_os::cpu;
-use sakiyomi_query::cost::{Measured, Plan};
+use sakiyomi_query::cost::Measured;
 use sakiyomi_query::statement::Destination;
+use sakiyomi_tables::{Calibrations, Planned, Request, explain};
 
 use super::q1::Q1;
 use crate::args::HELP;
@@ -19,7 +20,7 @@ use crate::command::join::Join;
 use crate::command::sort::Sort;
 use crate::console::{Common, print_result, print_text};
 use crate::provenance::nanos;
-use crate::tables::{Calibrations, TableCommand, execute, explain};
+use crate::tables::{TableCommand, execute, keep_memory};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query explain sort lineitem.parquet --by l_partkey --memory 128MiB
@@ -81,9 +82,12 @@ impl Explain {
         let calibrations = Calibrations::load(self.calibration.as_deref(), self.operators.as_deref())?;
         let command = self.command.command();
         let destination = command.args().shared.output.file_or_preview()?;
-        let mut explanation = explain(command, &calibrations, &destination)?;
+        let request = command.request()?;
+        keep_memory(request.resources.memory.0);
+        let mut explanation = explain(&request, &calibrations, &destination)?;
         if self.analyze {
-            let measured = measure(command, &explanation.choice.plan, &destination, common)?;
+            let planned = Planned { plan: Some(explanation.choice.plan.clone()), ..Planned::default() };
+            let measured = measure(&request, &planned, &destination, common)?;
             explanation = explanation.analyzed(measured);
         }
         if common.json {
@@ -108,14 +112,13 @@ impl Explained {
 
 /// Runs a plan and measures it.
 fn measure(
-    command: &dyn TableCommand,
-    plan: &Plan,
+    request: &Request,
+    planned: &Planned,
     destination: &Destination,
     common: &Common,
 ) -> Result<Measured> {
     let (begun, cpu) = (Instant::now(), cpu::user_and_system_of_this_process());
-    let executed =
-        execute(command, Some(plan), destination, common).context("the explained command failed")?;
+    let executed = execute(request, planned, destination, common).context("the explained command failed")?;
     let elapsed = begun.elapsed();
     let (user, system) = cpu::user_and_system_of_this_process();
     Ok(Measured {

@@ -12,9 +12,10 @@ use sakiyomi_query::output::{OutputOptions, Target};
 use sakiyomi_query::statement::Outcome;
 use sakiyomi_query::table::Format;
 use sakiyomi_query::{Error, Job};
+use sakiyomi_tables::{Figures, Planned, file, format_name};
 
 use crate::console::Common;
-use crate::tables::{Asked, Command, JobArgs, OutputFormat, Planned, ReportArgs, file, format_name, run};
+use crate::tables::{Command, JobArgs, OutputFormat, ReportArgs, run};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query gen --sf 1 -o tpch
@@ -69,20 +70,21 @@ impl Generate {
         }
         let written = written?;
         let shuffled = self.shuffle.map_or_else(String::new, |seed| format!(", shuffled by {seed}"));
-        let asked = Asked {
-            operation: "gen",
-            description: format!("{} at SF {}{shuffled}", self.tables.join(", "), self.sf),
-            inputs: Vec::new(),
-            is_direct: self.job.access() == Access::Direct,
-            planned: Planned::default(),
-        };
         let outcome = Outcome {
             output_rows: written.iter().map(|(_, rows, _)| rows).sum(),
             output_bytes: written.iter().map(|(.., bytes)| bytes).sum(),
             ..Outcome::default()
         };
         let outputs = written.iter().map(|(path, rows, _)| file(path, format_name(format), Some(*rows)));
-        command.finish_files(asked, &job, &outcome, outputs.collect(), common)
+        let figures = Figures {
+            operation: "gen",
+            description: format!("{} at SF {}{shuffled}", self.tables.join(", "), self.sf),
+            inputs: Vec::new(),
+            outputs: outputs.collect(),
+            is_direct: self.job.resources().access() == Access::Direct,
+            planned: Planned::default(),
+        };
+        command.finish(figures, &job, &outcome, common)
     }
 
     /// Checks tables and columns before any work; returns the files to generate.

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use clap::Args;
-use sakiyomi_query::statement::Statement;
+use sakiyomi_tables::Operation;
 
-use crate::tables::{CommandArgs, InputArgs, Open, SharedArgs, TableCommand};
+use crate::tables::{CommandArgs, InputArgs, SharedArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query q1 tpch/lineitem.parquet
@@ -26,19 +26,11 @@ pub(crate) struct Q1 {
 }
 
 impl TableCommand for Q1 {
-    fn operation(&self) -> &'static str {
-        "q1"
-    }
-
-    fn description(&self) -> String {
-        String::new()
+    fn operation(&self) -> Result<Operation> {
+        Ok(Operation::Q1)
     }
 
     fn args(&self) -> CommandArgs<'_> {
         CommandArgs::of_table(&self.input, &self.shared)
-    }
-
-    fn statement(&self, open: Open<'_>) -> Result<Statement> {
-        Ok(Statement::Q1(open(self.input.files())?))
     }
 }

@@ -6,7 +6,7 @@ use sakiyomi_query::cost::Explanation;
 use sakiyomi_query::cost::explain::{AnalyzedPhase, Errors};
 use sakiyomi_report::number::{bytes, duration};
 
-use crate::tables::{Calibrations, describe as tree};
+use sakiyomi_tables::{Calibrations, describe as tree};
 
 /// Maximum number of rejected plans in the text; JSON has all.
 const REJECTED_MAX: usize = 8;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
 use sakiyomi_probe::calibration::{self, Calibration, DeviceCosts};
 use sakiyomi_probe::setting::{CacheState, Operation};
 use sakiyomi_probe::target::Device;
@@ -13,12 +12,16 @@ use sakiyomi_query::cost::{OperatorCosts, Storage};
 use sakiyomi_query::output::Target;
 use sakiyomi_query::statement::Destination;
 
+use crate::Error;
+
 /// Saved costs of devices.
-pub(crate) struct DeviceCalibrations(Vec<Calibration>);
+#[derive(Debug)]
+pub struct DeviceCalibrations(Vec<Calibration>);
 
 impl DeviceCalibrations {
     /// Returns the calibrations in the default directory that can be loaded, the most recent first.
-    pub(crate) fn saved() -> DeviceCalibrations {
+    #[must_use]
+    pub fn saved() -> DeviceCalibrations {
         let found = calibration::default_directory().map(|directory| calibration::saved(&directory));
         DeviceCalibrations(found.into_iter().flatten().filter_map(|(_, loaded)| loaded.ok()).collect())
     }
@@ -27,40 +30,49 @@ impl DeviceCalibrations {
     ///
     /// # Errors
     /// If it was not measured; says how to.
-    pub(crate) fn device(&self, path: &Path) -> Result<&DeviceCosts> {
-        let device = Device::of(path).with_context(|| format!("cannot open {}", path.display()))?;
+    pub fn device(&self, path: &Path) -> Result<&DeviceCosts, Error> {
+        let device = Device::of(path).map_err(|source| Error::Device { path: path.to_owned(), source })?;
         let known = self.0.iter().find_map(|calibration| calibration.device(&device));
-        known.with_context(|| {
+        known.ok_or_else(|| {
             let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
             let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-            format!(
+            Error::Uncalibrated(format!(
                 "{}: the costs of its device are not known; measure them with `sakiyomi probe {} --op read,write \
                  --method read,pread:4,uring:8 --block 64KiB,256KiB,1MiB --direct --buffered --cached`",
                 path.display(),
                 directory.display()
-            )
+            ))
         })
     }
 }
 
 /// Saved costs of devices and operators.
-pub(crate) struct Calibrations {
+#[derive(Debug)]
+pub struct Calibrations {
     devices: DeviceCalibrations,
     operators: OperatorCalibration,
 }
 
 impl Calibrations {
     /// Loads the costs from files, or from the default locations.
-    pub(crate) fn load(devices: Option<&Path>, operators: Option<&Path>) -> Result<Calibrations> {
+    ///
+    /// # Errors
+    /// If there are none, or a file cannot be loaded.
+    pub fn load(devices: Option<&Path>, operators: Option<&Path>) -> Result<Calibrations, Error> {
         let operators = match operators {
             Some(path) => path.to_owned(),
             None => {
-                let path = default_path().context(
-                    "no directory for the costs of operators: neither XDG_STATE_HOME nor HOME is set; name their \
-                     file with --operators",
-                )?;
-                let is_missing = !path.try_exists().unwrap_or(true);
-                ensure!(!is_missing, "no costs of operators; measure them with `sakiyomi query calibrate`");
+                let path = default_path().ok_or_else(|| {
+                    uncalibrated(
+                        "no directory for the costs of operators: neither XDG_STATE_HOME nor HOME is set; name their \
+                         file with --operators",
+                    )
+                })?;
+                if !path.try_exists().unwrap_or(true) {
+                    return Err(uncalibrated(
+                        "no costs of operators; measure them with `sakiyomi query calibrate`",
+                    ));
+                }
                 path
             }
         };
@@ -72,17 +84,20 @@ impl Calibrations {
     }
 
     /// Loads the costs from the default locations; `None` if they are missing or from another machine.
-    pub(crate) fn find() -> Option<Calibrations> {
+    #[must_use]
+    pub fn find() -> Option<Calibrations> {
         Calibrations::load(None, None).ok().filter(|found| found.difference().is_none())
     }
 
     /// Returns the CPU costs of operators.
-    pub(crate) fn operators(&self) -> &OperatorCosts {
+    #[must_use]
+    pub fn operators(&self) -> &OperatorCosts {
         &self.operators.operators
     }
 
     /// Describes the first difference between this machine and that of the calibrations in a sentence.
-    pub(crate) fn difference(&self) -> Option<String> {
+    #[must_use]
+    pub fn difference(&self) -> Option<String> {
         let now = calibration::Machine::current();
         let machines = self.devices.0.iter().map(|found| &found.machine).chain([&self.operators.machine]);
         let differences: Vec<&str> = machines.flat_map(|machine| machine.differences(&now)).collect();
@@ -99,7 +114,7 @@ impl Calibrations {
         tables: &[Vec<PathBuf>],
         spills: &[PathBuf],
         destination: &Destination,
-    ) -> Result<Storage<'_>> {
+    ) -> Result<Storage<'_>, Error> {
         let output = match destination {
             Destination::File { target: Target::File(path), .. } => {
                 let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -108,13 +123,13 @@ impl Calibrations {
             _ => None,
         };
         Ok(Storage {
-            inputs: tables.iter().map(|files| self.slowest(files)).collect::<Result<_>>()?,
-            spills: spills.iter().map(|path| self.device(path)).collect::<Result<_>>()?,
+            inputs: tables.iter().map(|files| self.slowest(files)).collect::<Result<_, _>>()?,
+            spills: spills.iter().map(|path| self.device(path)).collect::<Result<_, _>>()?,
             output,
         })
     }
 
-    fn slowest(&self, files: &[PathBuf]) -> Result<&DeviceCosts> {
+    fn slowest(&self, files: &[PathBuf]) -> Result<&DeviceCosts, Error> {
         let mut devices = BTreeSet::new();
         let mut slowest: Option<&DeviceCosts> = None;
         for path in files {
@@ -127,12 +142,16 @@ impl Calibrations {
                 slowest = Some(device);
             }
         }
-        slowest.context("a table without a file")
+        slowest.ok_or_else(|| Error::Unplannable("a table without a file".to_owned()))
     }
 
-    fn device(&self, path: &Path) -> Result<&DeviceCosts> {
+    fn device(&self, path: &Path) -> Result<&DeviceCosts, Error> {
         self.devices.device(path)
     }
+}
+
+fn uncalibrated(problem: &str) -> Error {
+    Error::Uncalibrated(problem.to_owned())
 }
 
 /// Returns the highest read throughput of a device, in bytes per second.
