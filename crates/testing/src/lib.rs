@@ -263,7 +263,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Repeats a check that depends on being scheduled in time up to five times, as it may fail on a busy machine.
 /// `check` returns what it found instead. The test is skipped if it fails each time while threads waited for a core for
-/// more than [`BUSY_SHARE_MAX`] of the time.
+/// more than half of the time.
 ///
 /// # Panics
 /// If it fails each time, and the machine was not as busy at least once.
