@@ -201,7 +201,7 @@ def main():
                     })
                 if "explain" in parts:
                     tables.append({
-                        "title": "What `explain` says of it",
+                        "title": "Summary by `explain`",
                         "about": "`sakiyomi explain --try -- md5sum big.tar`, once.",
                         "columns": ["", "sentence"],
                         "rows": explain(sakiyomi, at),
@@ -209,14 +209,14 @@ def main():
         if "rates" in parts:
             rated, said = rates(sakiyomi, directory)
             tables.append({
-                "title": "What `iorate run` reports",
+                "title": "Report of `iorate run`",
                 "about": f"The last of the runs of the page [rates](rates.md), with {RATES[-1]} % beside nine others.",
                 "columns": ["", "sentence"],
                 "rows": [["said", said]],
             })
     if "sim" in parts:
         tables.append({
-            "title": "What `sim` says of a trace",
+            "title": "Summary by `sim`",
             "about": f"`sakiyomi sim traces/msr_hm0.csv.gz --drive {DRIVE}`. Does not depend on the machine.",
             "columns": ["", "sentence"],
             "rows": sim(sakiyomi),

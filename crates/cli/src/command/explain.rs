@@ -201,7 +201,7 @@ impl Explain {
         let opened = Process::open(process);
         let opened = opened.map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
-                anyhow::anyhow!("cannot record process {process}: there is no such process")
+                anyhow::anyhow!("cannot record process {process}: no such process")
             }
             _ => anyhow::anyhow!("cannot record process {process}: {error}"),
         })?;

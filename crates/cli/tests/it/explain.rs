@@ -92,7 +92,7 @@ fn what_cannot_be_explained_is_refused_in_a_sentence() {
     scratch.file("other.rec", "{\"schema\": \"sakiyomi.recording/9\"}");
     for (words, code, says) in [
         ("explain", 125, "COMMAND"),
-        ("explain --pid 4194304", 125, "cannot record process 4194304: there is no such process\n"),
+        ("explain --pid 4194304", 125, "cannot record process 4194304: no such process\n"),
         ("explain --save missing/job.rec -- touch ran", 125, "cannot save the recording as missing/job.rec"),
         ("explain --recording missing", 125, "cannot read the recording missing"),
         ("explain --recording text", 125, "text is not a recording"),
