@@ -129,7 +129,7 @@ def test_rows_are_joined_as_by_pyarrow(table, kind, tmp_path):
     with pyarrow.ipc.new_file(path, other.schema) as writer:
         writer.write_table(other, max_chunksize=200)
     ours = {"left outer": "left", "right outer": "right", "full outer": "full", "left semi": "semi", "left anti": "anti"}
-    # A list is no column that a join of pyarrow's has.
+    # pyarrow cannot join tables with list columns.
     expected = left.drop_columns("list").join(other, "key", join_type=kind)
 
     def comparable(rows):
