@@ -335,10 +335,8 @@ impl ExplainStorage {
         if self.latency_ns <= LATENCY_MIN_NS {
             return Fact::new("model of the storage", "none: the program did not wait for it");
         }
-        let bandwidth = self
-            .bytes_per_s
-            .map(|bandwidth| format!(", {}", rate(bandwidth as f64)))
-            .unwrap_or_default();
+        let bandwidth =
+            self.bytes_per_s.map(|bandwidth| format!(", {}", rate(bandwidth as f64))).unwrap_or_default();
         let model = format!(
             "{} an access, {} at a time{bandwidth}; error {}",
             duration(self.latency_ns),

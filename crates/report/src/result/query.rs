@@ -276,7 +276,10 @@ impl QueryResult {
         let value = match self.memory_peak_bytes {
             Some(peak) => {
                 let program = bytes(PROGRAM_MEMORY_MAX_BYTES);
-                format!("{} at most; limit {limit}, and {program} for code, stacks and libraries", bytes(peak))
+                format!(
+                    "{} at most; limit {limit}, and {program} for code, stacks and libraries",
+                    bytes(peak)
+                )
             }
             None => format!("limit {limit}"),
         };
