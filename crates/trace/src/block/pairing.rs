@@ -53,6 +53,8 @@ pub struct BlockRequests {
     /// The longest command of each operation.
     length_max: [u64; OPS],
     newest: Nanos,
+    /// No command begins later.
+    end: Nanos,
     counts: BlockCounts,
 }
 
@@ -120,8 +122,14 @@ impl BlockRequests {
             index: BTreeSet::new(),
             length_max: [0; OPS],
             newest: Nanos::ZERO,
+            end: Nanos::MAX,
             counts: BlockCounts::default(),
         }
+    }
+
+    /// Ignores commands that begin later than this; those that began before can still be completed.
+    pub fn end_at(&mut self, time: Nanos) {
+        self.end = time;
     }
 
     /// Processes an event, which is not older than those before.
@@ -231,6 +239,10 @@ impl BlockRequests {
     }
 
     fn add(&mut self, record: Record, state: State) {
+        // A request that waits or was returned has begun before, whenever it is issued.
+        if record.time > self.end {
+            return;
+        }
         let number = self.first + self.commands.len() as u64;
         let extent = record.offset.0..record.end().0;
         let outstanding = if extent.is_empty() { Vec::new() } else { vec![extent] };
@@ -360,7 +372,7 @@ impl BlockRequests {
                 self.index.insert(key);
             }
         }
-        self.counts.unmatched += u64::from(!is_matched);
+        self.counts.unmatched += u64::from(!is_matched && event.time <= self.end);
     }
 
     fn finish(&mut self, number: u64, time: Nanos) {
@@ -385,7 +397,7 @@ impl BlockRequests {
             // The trace has no event of its issue.
             done.extend(numbers.first());
         }
-        self.counts.unmatched += u64::from(done.is_empty());
+        self.counts.unmatched += u64::from(done.is_empty() && event.time <= self.end);
         for number in done {
             let key = self.command(number).key(number);
             self.index.remove(&key);

@@ -127,6 +127,26 @@ fn an_event_that_was_lost_gives_no_request_the_time_of_another() {
 }
 
 #[test]
+fn after_the_end_only_what_has_begun_is_completed() {
+    let mut requests = BlockRequests::new(Arrival::Inserted);
+    requests.end_at(Nanos(5));
+    let events = [
+        event(1, Inserted, "R", 0, 8),
+        event(5, Issued, "R", 64, 8),
+        event(6, Issued, "R", 0, 8),
+        event(6, Inserted, "R", 8, 8),
+        event(7, Issued, "R", 8, 8),
+        event(8, Completed, "R", 8, 8),
+        event(9, Completed, "R", 0, 8),
+    ];
+    events.iter().for_each(|event| requests.event(event));
+    assert_eq!(requests.outstanding(), 1);
+    let records: Vec<Record> = std::iter::from_fn(|| requests.pop_rest()).collect();
+    assert_eq!(records.iter().map(times).collect::<Vec<_>>(), [(1, Some(6), Some(8)), (5, Some(5), None)]);
+    assert_eq!(requests.counts(), BlockCounts { completed: 1, unfinished: 1, unmatched: 0 });
+}
+
+#[test]
 fn a_request_without_completion_does_not_hold_others_back_for_ever() {
     let mut requests = BlockRequests::new(Arrival::Issued);
     requests.event(&event(0, Issued, "R", 0, 8));
