@@ -35,7 +35,7 @@ pub struct BlockRecording<E> {
     thread: Option<JoinHandle<Result<BlockRecorded, E>>>,
 }
 
-/// What a recording has seen.
+/// Result of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRecorded {
     /// Time from its start to its end, in nanoseconds.

@@ -41,7 +41,7 @@ pub enum BlockStage {
 pub struct BlockOp {
     /// A flush precedes the data, or is all of it.
     pub preflush: bool,
-    /// What is transferred; `None` for a flush, a command without data, and operations on zones.
+    /// The transfer; `None` for a flush, a command without data, and operations on zones.
     pub op: Option<Op>,
     /// Forced unit access.
     pub fua: bool,

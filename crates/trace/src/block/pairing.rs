@@ -51,7 +51,7 @@ pub struct BlockRequests {
     /// Device, operation, first outstanding byte, and number of the commands that are neither complete nor given up.
     index: BTreeSet<(u32, u8, u64, u64)>,
     /// The longest command of each operation.
-    length_max: [u64; OPS],
+    length_max: [u64; OPERATIONS_COUNT],
     newest: Nanos,
     /// No command begins later.
     end: Nanos,
@@ -59,7 +59,7 @@ pub struct BlockRequests {
 }
 
 /// Number of operations.
-const OPS: usize = 4;
+const OPERATIONS_COUNT: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -100,15 +100,20 @@ fn code(op: Op) -> u8 {
     }
 }
 
+/// Returns an extent as a list of its parts: none if it is empty.
+fn parts(extent: Range<u64>) -> Vec<Range<u64>> {
+    std::iter::once(extent).filter(|part| !part.is_empty()).collect()
+}
+
 /// Removes `cut` from `ranges`.
 fn subtract(ranges: &mut Vec<Range<u64>>, cut: &Range<u64>) {
     if ranges.iter().all(|range| range.end <= cut.start || cut.end <= range.start) {
         return;
     }
-    let parts = ranges
+    let rest = ranges
         .iter()
         .flat_map(|range| [range.start..range.end.min(cut.start), range.start.max(cut.end)..range.end]);
-    *ranges = parts.filter(|part| part.start < part.end).collect();
+    *ranges = rest.filter(|part| !part.is_empty()).collect();
 }
 
 impl BlockRequests {
@@ -120,7 +125,7 @@ impl BlockRequests {
             commands: VecDeque::new(),
             first: 0,
             index: BTreeSet::new(),
-            length_max: [0; OPS],
+            length_max: [0; OPERATIONS_COUNT],
             newest: Nanos::ZERO,
             end: Nanos::MAX,
             counts: BlockCounts::default(),
@@ -244,8 +249,7 @@ impl BlockRequests {
             return;
         }
         let number = self.first + self.commands.len() as u64;
-        let extent = record.offset.0..record.end().0;
-        let outstanding = if extent.is_empty() { Vec::new() } else { vec![extent] };
+        let outstanding = parts(record.offset.0..record.end().0);
         let length_max = &mut self.length_max[usize::from(code(record.op))];
         *length_max = record.length.0.max(*length_max);
         let command = Command { record, state, outstanding };
@@ -305,7 +309,7 @@ impl BlockRequests {
                 let record = Record { time, line, stream, started: Some(event.time), ..issued };
                 let length_max = &mut self.length_max[usize::from(code(op))];
                 *length_max = record.length.0.max(*length_max);
-                let outstanding = if op == Op::Flush { Vec::new() } else { vec![start..end] };
+                let outstanding = parts(issued.offset.0..issued.end().0);
                 let command = Command { record, state: State::Issued, outstanding };
                 self.index.insert(command.key(number));
                 *self.command(number) = command;
@@ -341,35 +345,33 @@ impl BlockRequests {
 
     /// Completes the bytes of the event in the oldest commands in one of these states.
     fn complete(&mut self, event: &BlockEvent, op: Op, states: &[State]) {
-        let mut rest = vec![event.offset.0..event.end()];
+        let mut rest = parts(event.offset.0..event.end());
         let mut is_matched = false;
         for number in self.candidates(event, op) {
-            if rest.is_empty() {
-                break;
-            }
             let command = self.command(number);
             if !states.contains(&command.state) {
                 continue;
             }
-            let before = command.key(number);
-            if op == Op::Flush {
-                rest.clear();
-            } else {
-                let parts = command.outstanding.clone();
+            let key = command.key(number);
+            if op != Op::Flush {
+                let before = command.outstanding.clone();
                 rest.iter().for_each(|cut| subtract(&mut command.outstanding, cut));
-                if command.outstanding == parts {
+                if command.outstanding == before {
                     continue;
                 }
-                parts.iter().for_each(|part| subtract(&mut rest, part));
+                before.iter().for_each(|part| subtract(&mut rest, part));
             }
             is_matched = true;
-            self.index.remove(&before);
+            self.index.remove(&key);
             let command = self.command(number);
             if command.outstanding.is_empty() {
                 self.finish(number, event.time);
             } else {
                 let key = command.key(number);
                 self.index.insert(key);
+            }
+            if rest.is_empty() {
+                break;
             }
         }
         self.counts.unmatched += u64::from(!is_matched && event.time <= self.end);

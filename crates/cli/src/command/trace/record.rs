@@ -89,7 +89,7 @@ struct RecordedDocument<'a> {
     info: &'a Info,
 }
 
-/// What the recording thread writes and counts.
+/// Destination and statistics, of the recording thread.
 struct Sink {
     destination: Destination,
     collector: Collector,
@@ -117,6 +117,9 @@ impl Record {
     fn record_time(&self, signals: &Signals, common: &Common) -> Result<()> {
         let part = self.part()?;
         let recording = self.start(part, common)?;
+        if self.duration.is_none() {
+            common.note(&format!("recording {}; Ctrl-C ends it", recording.part.name));
+        }
         let millis = self.duration.map(|duration| duration.0 / 1_000_000);
         let mut progress = Progress::new(millis, common.quiet);
         let begun = Instant::now();
