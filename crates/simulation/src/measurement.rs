@@ -239,3 +239,58 @@ fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured, Error> 
         label: label.filter(|_| record.op == Op::Read),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use sakiyomi_model::Bytes;
+
+    use super::*;
+    use crate::NamedDrive;
+
+    /// Requests that were issued a millisecond apart after a wait of the host, and took so long on the drive.
+    fn records(count: u64, service: Nanos) -> Vec<Record> {
+        let record = |number: u64| {
+            let time = Nanos(number * 1_000_000);
+            let started = Some(time + Nanos(1000));
+            let response = Some(service + Nanos(1000));
+            Record { started, response, ..Record::new(time, Op::Read, Bytes(number * 4096), Bytes(4096)) }
+        };
+        (0..count).map(record).collect()
+    }
+
+    fn read(records: Vec<Record>) -> Result<(Measurement, Vec<String>), Error> {
+        let spec = NamedDrive::open("deskstar-7k250").unwrap().spec;
+        let trace = TraceSource::Memory { name: "t".to_owned(), records: records.into() };
+        let trace = MeasuredTrace { trace, reading: ReadOptions::default(), wrap: false };
+        let read = Measurement::read(&trace, &Drive::new(&spec).unwrap(), &mut |_| true)?;
+        let said = read.describe_replay(&trace);
+        Ok((read, said))
+    }
+
+    #[test]
+    fn one_outstanding_request_is_serial_and_several_are_not() {
+        let (serial, _) = read(records(100, Nanos(900_000))).unwrap();
+        assert_eq!((serial.pace, serial.requests[1].issued), (Pace::Serial, Nanos(1_001_000)));
+        let (open, _) = read(records(100, Nanos(5_000_000))).unwrap();
+        assert_eq!((open.pace, open.requests[1].issued), (Pace::Open, Nanos(1_001_000)));
+        let mut clocks = records(1000, Nanos(900_000));
+        clocks[500].response = Some(Nanos(1_002_000));
+        assert_eq!(read(clocks).unwrap().0.pace, Pace::Serial, "an overlap by the clock");
+    }
+
+    #[test]
+    fn a_few_requests_without_a_time_are_left_out_and_told() {
+        let mut records = records(100, Nanos(900_000));
+        records[0].response = None;
+        records[99].response = None;
+        let (measurement, said) = read(records.clone()).unwrap();
+        assert_eq!(measurement.requests.len(), 98);
+        assert!(said.contains(&"2 requests without a measured time left out".to_owned()), "{said:?}");
+        records.iter_mut().take(20).for_each(|record| record.response = None);
+        let refused = read(records).err().unwrap().to_string();
+        assert!(
+            refused.contains("the request has no measured response time; disksim-validation"),
+            "{refused}"
+        );
+    }
+}

@@ -199,7 +199,7 @@ mod tests {
             ("chunk: it must be at least 1ms", |request| request.chunk = "time=1us".into()),
             ("warm_up: ", |request| request.warm_up = "soon".into()),
             ("format: ", |request| request.format = Some("disksin".into())),
-            ("device: ", |request| request.device = Some("x".into())),
+            ("device: ", |request| request.device = Some("9999,1".into())),
             ("map: `all` is not known", |request| request.map = Some("all".into())),
             ("sort_window: ", |request| request.sort_window = "-1s".into()),
             ("action: `QQ` is none", |request| request.action = "QQ".into()),

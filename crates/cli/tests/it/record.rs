@@ -76,7 +76,7 @@ fn a_recording_ends_by_time_and_by_signals_and_is_whole() {
     let scratch = Scratch::new("record_ends");
     let Some((_device, path)) = disk(&scratch, "a_recording_ends_by_time_and_by_signals") else { return };
     let said = scratch.ok(&format!("trace record {path} --for 50ms -o timed.csv"));
-    assert!(said.contains("recorded for 50"), "{said}");
+    assert!(said.contains(", recorded for "), "{said}");
     for signal in ["INT", "TERM"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
         let words = ["trace", "record", &path, "-o", "ended.csv"];
@@ -126,7 +126,7 @@ fn the_command_keeps_its_exit_code_and_output() {
 fn what_cannot_be_recorded_is_refused_in_a_sentence() {
     let scratch = Scratch::new("record_refused");
     let missing = scratch.refused("trace record missing -o t.csv");
-    assert_eq!(missing, "sakiyomi: cannot record missing: No such file or directory (os error 2)\n");
+    assert_eq!(missing, "sakiyomi: cannot record missing: No such file or directory\n");
     let memory = scratch.refused("trace record /proc/self -o t.csv");
     assert!(memory.contains("cannot record /proc/self: it is neither a block device nor on one"), "{memory}");
     assert!(scratch.names(".").is_empty(), "no trace is left");
