@@ -16,7 +16,7 @@ use sakiyomi_trace::block::{Arrival, BlockCounts, BlockEvent, BlockOp, BlockRequ
 
 /// Bytes of a sector of the kernel's events.
 const KERNEL_SECTOR_BYTES: u64 = 512;
-/// Time between two polls, in which the fastest devices fill a twentieth of a buffer.
+/// Time between two polls, in which the fastest devices fill a tenth of a buffer.
 const RECORDING_POLL_PERIOD: Duration = Duration::from_millis(10);
 /// Time for which requests in flight at the end are waited for: more than a hard disk takes.
 const IN_FLIGHT_WAIT_MAX: Nanos = Nanos(2 * Nanos::SECOND.0);

@@ -29,10 +29,10 @@ use super::owner::Owner;
 use super::tree::{Tree, names, open_beside, read_beside};
 use super::{DrainOutcome, find_with, start_owner};
 
-/// A buffer in KiB per core for 20,000 events, of which the newest are kept: a fifth of a second of the fastest devices;
+/// A buffer in KiB per core for 100,000 events, of which the newest are kept: a tenth of a second of the fastest devices;
 /// the clock of `Instant`.
 const BLOCK_SETTINGS: [(&CStr, &CStr); 3] =
-    [(c"buffer_size_kb", c"2048"), (c"options/overwrite", c"1"), (c"trace_clock", c"mono")];
+    [(c"buffer_size_kb", c"8192"), (c"options/overwrite", c"1"), (c"trace_clock", c"mono")];
 
 /// The stage of a request that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
