@@ -58,7 +58,7 @@ pub(crate) struct Record {
     /// Record for this time [default: until Ctrl-C, or while the command runs]
     #[arg(long = "for", value_name = "TIME", conflicts_with = "command")]
     duration: Option<Nanos>,
-    /// A command to run, and its arguments: recorded is what the device does meanwhile, for whomever
+    /// A command to run, and its arguments; all requests of the device are recorded meanwhile, of whatever program
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
