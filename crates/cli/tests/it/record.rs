@@ -91,6 +91,7 @@ fn a_recording_ends_by_time_and_by_signals_and_is_whole() {
             line.clear();
             assert_ne!(notes.read_line(&mut line).unwrap(), 0, "it says that it records");
             if line.starts_with("env: ") {
+                process.wait().unwrap();
                 return skipped("a_recording_ends_by_time_and_by_signals", line);
             }
         }
