@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use ballista_core::JobId;
 use ballista_core::client_pool::BallistaClientPool;
 use ballista_core::execution_plans::{
-    ShuffleReaderExec, ShuffleWriterExec, SortShuffleWriterExec, collect_runtime_stats_reports,
-    window_state_to_proto,
+    RangeShuffleReaderExec, ShuffleReaderExec, ShuffleWriterExec, SortShuffleWriterExec,
+    collect_runtime_stats_reports, window_state_to_proto,
 };
 use ballista_core::serde::protobuf::{
     RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport,
@@ -24,7 +24,7 @@ use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::SessionConfig;
-use sakiyomi_datafusion::operators::{OperatorRule, Operators};
+use sakiyomi_datafusion::operators::{OperatorRule, Operators, stock_plan};
 
 use crate::clients::Clients;
 use crate::shuffle::{Passthrough, ReadAheadShuffleReaderExec, Shuffle, SortedWriter};
@@ -34,7 +34,8 @@ const CLIENT_IDLE: Duration = Duration::from_secs(30);
 
 /// Runs the stages of an executor (`ExecutorProcessConfig::override_execution_engine`).
 ///
-/// Range shuffles, which Ballista uses if `ballista.planner.parallel_window.enabled` is set, stay Ballista's.
+/// Readers that merge ordered partitions (`RangeShuffleReaderExec`) and writers of range shuffles, which only
+/// `ballista.planner.parallel_window.enabled` plans, stay Ballista's.
 #[derive(Debug)]
 pub struct ShuffleEngine {
     shuffle: Shuffle,
@@ -71,19 +72,30 @@ impl ShuffleEngine {
         let mut plan = Arc::clone(plan);
         if let Some(operators) = &self.operators {
             let partitions = plan.output_partitioning().partition_count();
+            // Operators of the client or the scheduler know neither this memory nor how many rows there are.
+            plan = stock_plan(&plan)?;
             let ours = OperatorRule::new(operators).optimize(Arc::clone(&plan), config.options())?;
             // Ballista addresses the rows by their partition.
             if ours.output_partitioning().partition_count() == partitions {
                 plan = ours;
             }
         }
-        let replace = |node: Arc<dyn ExecutionPlan>| match node.downcast_ref::<ShuffleReaderExec>() {
-            Some(stock) => {
-                let clients = Arc::clone(&self.clients);
+        self.with_readers(plan, work_dir)
+    }
+
+    /// The plan with our readers. Those that stay Ballista's are told where files are.
+    fn with_readers(&self, plan: Arc<dyn ExecutionPlan>, work_dir: &str) -> Result<Arc<dyn ExecutionPlan>> {
+        let replace = |node: Arc<dyn ExecutionPlan>| {
+            let clients = Arc::clone(&self.clients);
+            if let Some(stock) = node.downcast_ref::<ShuffleReaderExec>() {
                 let ours = ReadAheadShuffleReaderExec::new(&self.shuffle, stock, work_dir, clients);
-                Ok(Transformed::yes(Arc::new(ours) as _))
+                return Ok(Transformed::yes(Arc::new(ours) as _));
             }
-            None => Ok(Transformed::no(node)),
+            let Some(stock) = node.downcast_ref::<RangeShuffleReaderExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            let reader = stock.with_work_dir(work_dir.to_owned()).with_client_pool(clients);
+            Ok(Transformed::yes(Arc::new(reader) as _))
         };
         Ok(plan.transform_up(replace)?.data)
     }
@@ -117,6 +129,7 @@ impl ExecutionEngine for ShuffleEngine {
                 .with_global_output_partition_ids(global_output_partition_ids);
             Writer::Sorted(Box::new(SortedWriter::new(&self.shuffle, stock, work_dir)))
         } else {
+            let plan = self.with_readers(plan, work_dir)?;
             return DefaultExecutionEngine::with_client_pool(Arc::clone(&self.clients))
                 .create_query_stage_exec(
                     job_id,

@@ -30,6 +30,7 @@ mod sorted;
 mod spilled;
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -237,7 +238,7 @@ impl Shared {
 
 /// An error of the I/O as Ballista expects those of files: it tries such tasks again.
 fn io_error(error: Error) -> DataFusionError {
-    DataFusionError::IoError(error.into())
+    DataFusionError::IoError(readable(error.into()))
 }
 
 /// An error of encoding; those of the file below the encoder are errors of the I/O.
@@ -246,4 +247,24 @@ fn encode_error(error: ArrowError) -> DataFusionError {
         ArrowError::IoError(_, source) => DataFusionError::IoError(source),
         other => other.into(),
     }
+}
+
+/// The same error as a sentence: Ballista shows users what `Debug` prints.
+fn readable(error: io::Error) -> io::Error {
+    let text = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        Some(error) => sentence(error),
+        None => error.to_string(),
+    };
+    io::Error::new(error.kind(), text)
+}
+
+/// An error with its causes.
+fn sentence(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }

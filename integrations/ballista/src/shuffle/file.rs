@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use datafusion::common::{DataFusionError, Result};
 use sakiyomi_io::{Access, Error, IoFile, WriteStream};
 
-use super::{Shared, io_error};
+use super::{Shared, io_error, readable};
 
 /// A file under its final name, which is removed again unless it is finished: only its task's success makes it known.
 pub(super) struct ShuffleFile {
@@ -95,7 +95,7 @@ fn cannot(what: &str, path: &Path, source: &io::Error) -> DataFusionError {
 impl Write for ShuffleFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.output {
-            Some(Output::Stream(stream)) => stream.write(bytes)?,
+            Some(Output::Stream(stream)) => stream.write(bytes).map_err(readable)?,
             Some(Output::Plain(plain)) => plain.write(bytes)?,
             None => return Err(io::ErrorKind::BrokenPipe.into()),
         };

@@ -15,6 +15,8 @@ use datafusion::arrow::ipc::root_as_message;
 use futures::Stream;
 use sakiyomi_datafusion::blocks::Blocks;
 
+use super::sentence;
+
 /// The marker and the length that precede a message, in bytes.
 const PREFIX_BYTES: usize = 8;
 /// The marker: older streams, which Ballista never wrote, do not have it.
@@ -168,15 +170,4 @@ impl Stream for Messages {
         }
         Poll::Ready(None)
     }
-}
-
-/// An error with its causes.
-pub(super) fn sentence(error: &sakiyomi_io::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

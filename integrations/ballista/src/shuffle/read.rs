@@ -34,8 +34,8 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use rand::seq::SliceRandom;
 use sakiyomi_io::{Access, Error, IoFile};
 
-use super::messages::{Messages, sentence};
-use super::{Shared, Shuffle};
+use super::messages::Messages;
+use super::{Shared, Shuffle, sentence};
 
 /// Files that are open at the same time: one is decoded while the first blocks of the next are read.
 const FILES_OPEN: usize = 2;

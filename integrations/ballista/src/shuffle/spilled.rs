@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use datafusion::common::Result;
 use sakiyomi_io::{IoFile, Run, RunWriter, Spill};
 
-use super::{Shared, io_error};
+use super::{Shared, io_error, readable};
 
 /// The spilled rows of one input.
 pub(super) struct Spilled {
@@ -47,7 +47,7 @@ impl Spilled {
         let mut ends = Vec::new();
         for chunks in partitions {
             for chunk in chunks {
-                writer.write_all(&chunk)?;
+                writer.write_all(&chunk).map_err(readable)?;
             }
             ends.push(writer.len());
         }

@@ -168,7 +168,7 @@ fn config_of(address: SocketAddr, directory: &Path, scheduler: SocketAddr) -> Ex
         vcores: 2,
         task_scheduling_policy: TaskSchedulingPolicy::PullStaged,
         work_dir: Some(directory.to_str().unwrap().to_owned()),
-        memory_pool_size: Some(256 << 20),
+        memory_pool_size: Some(1 << 30),
         ..ExecutorProcessConfig::default()
     }
 }
