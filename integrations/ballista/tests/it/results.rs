@@ -50,7 +50,7 @@ fn rows_are_those_of_ballistas_own_executors() {
     let ours = Cluster::start(&[(&directories[2], Some(&nodes[0])), (&directories[3], Some(&nodes[1]))]);
     let few = ("ballista.shuffle.sort_based.batch_size", "100");
     let spilling = ("ballista.shuffle.sort_based.memory_limit_per_task_bytes", "30000");
-    for settings in [&[][..], &NO_BROADCAST, &[NO_BROADCAST[0], NO_BROADCAST[1], few, spilling]] {
+    for settings in [&[][..], &[NO_BROADCAST[0], NO_BROADCAST[1], few, spilling]] {
         for statement in ORDERED {
             let expected = rows(&stock.query(statement, settings).unwrap());
             assert!(!expected.is_empty(), "{statement}");
