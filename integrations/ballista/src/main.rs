@@ -20,6 +20,7 @@ use ballista_scheduler::scheduler_process::start_server;
 use clap::{Args, Parser, Subcommand};
 use datafusion::arrow::csv;
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use sakiyomi_ballista::cluster::{Node, NodeOptions};
 use sakiyomi_ballista::shuffle::ShuffleOptions;
@@ -238,9 +239,8 @@ async fn query(args: &QueryArgs) -> Result<(), String> {
         let set = config.options_mut().set(name, value);
         set.map_err(|error| format!("--set {name}={value}: {}", sentence(&error)))?;
     }
-    let node = Node::new(NodeOptions::default()).map_err(|error| sentence(&error))?;
-    let url = format!("df://{}", args.scheduler);
-    let context = SessionContext::remote_with_state(&url, node.session(config)).await;
+    let state = SessionStateBuilder::new().with_default_features().with_config(config).build();
+    let context = SessionContext::remote_with_state(&format!("df://{}", args.scheduler), state).await;
     let context = context.map_err(|error| sentence(&error))?;
     for (name, path) in &args.tables {
         let registered = context.register_parquet(name, path, ParquetReadOptions::default()).await;

@@ -6,6 +6,9 @@ use ballista::prelude::SessionContextExt;
 use ballista_core::execution_plans::{ShuffleWriterExec, execute_physical_plan};
 use ballista_core::extension::SessionConfigExt;
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
@@ -196,4 +199,27 @@ fn a_cluster_within_the_process_has_our_codec_and_reads() {
     };
     assert_eq!(ask(false), ask(true));
     runtime.shutdown_background();
+}
+
+#[test]
+fn tasks_have_our_spill_files_and_store_beside_the_memory_pool_that_ballista_gives_them() {
+    let scratch = Scratch::new("ballista_runtime");
+    let node = node(&scratch);
+    let config = SessionConfig::new().with_target_partitions(1);
+    let shared = node.runtime_producer()(&config).unwrap();
+    // As an executor of Ballista's does for each task.
+    let pool = Arc::new(FairSpillPool::new(16 << 20));
+    let runtime = RuntimeEnvBuilder::from_runtime_env(&shared).with_memory_pool(pool).build_arc().unwrap();
+    let store = runtime.object_store(ObjectStoreUrl::local_filesystem()).unwrap();
+    assert!(store.to_string().starts_with("sakiyomi"), "{store}");
+    let context = SessionContext::new_with_config_rt(config, runtime);
+    let statement = "SELECT value, concat('a text of some length ', value) AS text \
+                     FROM generate_series(1, 300000) ORDER BY value % 1000, value";
+    let rows = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+        let batches = context.sql(statement).await.unwrap().collect().await.unwrap();
+        batches.iter().map(|batch| batch.num_rows()).sum::<usize>()
+    });
+    assert_eq!(rows, 300_000);
+    let stats = node.spills().stats();
+    assert!(stats.files_created > 0 && stats.written_bytes > 0, "{stats:?}");
 }
