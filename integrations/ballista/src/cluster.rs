@@ -46,7 +46,7 @@ pub struct NodeOptions {
     pub operators: OperatorOptions,
 }
 
-/// What the parts of a process share. Clones are handles of the same.
+/// The parts of a process: engine, spill files, store, operators. Clones are handles of the same.
 #[derive(Clone, Debug)]
 pub struct Node {
     shuffle: Shuffle,

@@ -34,7 +34,7 @@ pub(super) struct BucketSpec {
     pub(super) directory: PathBuf,
 }
 
-/// What a partition has of an input.
+/// Rows of an input that belong to one partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) batches: u64,
@@ -265,7 +265,7 @@ impl Buckets {
             }
             self.keep(partition);
         }
-        // What is left is written next; a pool that has no room for it does not make it smaller.
+        // A pool that has no room for the rest: it is written first, and copied then.
         if self.reservation.try_resize(self.kept.bytes).is_err() {
             self.spill()?;
         }

@@ -105,7 +105,7 @@ fn context(config: &SessionConfig, pool: Option<usize>) -> Arc<TaskContext> {
     )
 }
 
-/// What a task of the stage wrote.
+/// Runs a task of a stage; returns its reports of the partitions written.
 fn write(
     engine: &dyn ExecutionEngine,
     directory: &Path,
