@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rows of a task ─► Buckets: by partition, encoded ──► memory within a budget ─┐
-//!                                  └─► Spilled: written while the task computes ┴─► data.arrow, data.arrow.index
+//!                                  └─► Spilled: a file without a name ───┴─► data.arrow, data.arrow.index
 //! rows of a task ─► encoded ─► write stream ─► PARTITION/data-TASK.arrow           (stages that keep their partitioning)
 //! rows of a stage ◄─ decoded ◄─ messages ◄─ blocks read ahead ◄─ data.arrow of all tasks (local files; others by Flight)
 //! ```
@@ -33,6 +33,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
@@ -75,6 +76,11 @@ const DEFAULT_BUFFER_BYTES: usize = 32 << 20;
 const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 /// Enough to keep a device busy while a block is encoded or decoded.
 const DEFAULT_AHEAD: usize = 4;
+
+/// Two streams with their guarantees, of two blocks of 64 KiB each.
+const SPILL_BUFFERS_MIN_BYTES: usize = 256 << 10;
+/// Pause between looks at the budget of spilled rows, short beside the transfer that ends another stream.
+const BUDGET_POLL: Duration = Duration::from_millis(1);
 
 impl Default for ShuffleOptions {
     /// 256 MiB of encoded rows; 32 MiB of buffers for writes, and as much for reads; blocks of 1 MiB, 4 ahead; files through
@@ -119,8 +125,10 @@ pub struct ShuffleStats {
 }
 
 pub(crate) struct Shared {
-    // First: its transfers use the memory of the pool.
+    // First: their transfers use the memory of the pools.
     io: Io,
+    /// For spilled rows alone, each stream of which is as short as a call: a task that waits for memory here gets it.
+    spill_io: Io,
     blocks: BlockReader,
     options: ShuffleOptions,
     /// Encoded bytes in memory.
@@ -140,27 +148,30 @@ impl Shuffle {
     /// # Errors
     /// If the system does not offer the engine.
     pub fn new(options: ShuffleOptions) -> Result<Shuffle, Error> {
-        let io = Io::open(&IoOptions {
-            engine: options.engine,
-            budget: options.write_memory,
-            memory: Memory::Huge,
-        })?;
-        Shuffle::with(io, options)
+        let open = |budget| Io::open(&IoOptions { engine: options.engine, budget, memory: Memory::Huge });
+        let (files, spills) = shares(options.write_memory);
+        Shuffle::with(open(files)?, open(spills)?, options)
     }
 
-    /// With writes by any engine, such as one with faults.
+    /// With writes of files and of spilled rows by any engines, such as ones with faults.
     ///
     /// # Errors
     /// If the system does not offer the engine of the options, by which it reads.
-    pub fn over(engine: Box<dyn Engine>, options: ShuffleOptions) -> Result<Shuffle, Error> {
-        let io = Io::over(engine, BufferPool::with_budget(options.write_memory, Memory::Ordinary));
-        Shuffle::with(io, options)
+    pub fn over(
+        files: Box<dyn Engine>,
+        spills: Box<dyn Engine>,
+        options: ShuffleOptions,
+    ) -> Result<Shuffle, Error> {
+        let pool = |bytes| BufferPool::with_budget(bytes, Memory::Ordinary);
+        let shares = shares(options.write_memory);
+        Shuffle::with(Io::over(files, pool(shares.0)), Io::over(spills, pool(shares.1)), options)
     }
 
-    fn with(io: Io, options: ShuffleOptions) -> Result<Shuffle, Error> {
+    fn with(io: Io, spill_io: Io, options: ShuffleOptions) -> Result<Shuffle, Error> {
         let reads = BlockOptions { memory: options.read_memory, block: options.block, ahead: options.ahead };
         let shared = Shared {
             io,
+            spill_io,
             blocks: BlockReader::new(options.engine, reads)?,
             options,
             memory: AtomicUsize::new(0),
@@ -233,6 +244,22 @@ impl Shared {
 
     fn read_options(&self) -> SharedOptions {
         SharedOptions { block: self.options.block, ahead: self.options.ahead, ..SharedOptions::default() }
+    }
+}
+
+/// Buffers of files and of spilled rows, out of those of all writes. A stream of spilled rows always fits.
+fn shares(memory: usize) -> (usize, usize) {
+    let spills = (memory / 2).max(SPILL_BUFFERS_MIN_BYTES);
+    (memory.saturating_sub(spills), spills)
+}
+
+/// Repeats the opening of a stream of spilled rows until the budget has room. Others end without this thread.
+fn opened<T>(mut open: impl FnMut() -> Result<T, Error>) -> Result<T> {
+    loop {
+        match open() {
+            Err(Error::Budget { .. }) => std::thread::sleep(BUDGET_POLL),
+            other => return other.map_err(io_error),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use super::buckets::{BucketSpec, Buckets, Counts, Encoded};
 use super::file::ShuffleFile;
-use super::{Shared, Shuffle, encode_error, io_error};
+use super::{Shared, Shuffle, encode_error, io_error, opened};
 
 /// Writes the rows of a task by partition.
 #[derive(Debug)]
@@ -213,14 +213,11 @@ fn write_file(
         StreamWriter::try_new_with_options(&mut file, schema, write.clone()).map_err(encode_error)?;
     header.finish().map_err(encode_error)?;
     drop(header);
-    let mut spilled = Vec::new();
-    for input in &mut inputs {
-        spilled.push(SpilledReader::new(shared, input)?);
-    }
+    let mut spilled = SpilledReader::new(shared, &inputs)?;
     for (partition, counts) in counts.iter_mut().enumerate() {
         index.set_offset(partition, file.len() as i64);
-        for (input, spilled) in inputs.iter_mut().zip(&mut spilled) {
-            spilled.copy(partition, &mut file)?;
+        for input in &mut inputs {
+            spilled.copy(spilled_bytes(input, partition), &mut file)?;
             for chunk in input.take_kept(partition) {
                 file.write_all(&chunk)?;
             }
@@ -236,38 +233,47 @@ fn write_file(
     Ok(counts)
 }
 
-/// Reads back what an input has spilled, in the order of the partitions, ahead of the copy.
+/// Bytes of a partition that an input has spilled.
+fn spilled_bytes(input: &Encoded, partition: usize) -> u64 {
+    let extents = input.spilled.as_ref().map(|spilled| spilled.extents(partition)).unwrap_or_default();
+    extents.iter().map(|extent| extent.end - extent.start).sum()
+}
+
+/// Reads back what all inputs of a task have spilled, in the order of the file, ahead of the copy.
 struct SpilledReader {
     blocks: Option<ReadStream>,
-    lengths: Vec<u64>,
-    /// A block of which some bytes belong to the next partition, and where they begin.
+    /// A block of which some bytes belong to the next input, and where they begin.
     rest: Option<(Block, usize)>,
 }
 
 impl SpilledReader {
-    fn new(shared: &Arc<Shared>, input: &mut Encoded) -> Result<SpilledReader> {
-        let Some(spilled) = &mut input.spilled else {
-            return Ok(SpilledReader { blocks: None, lengths: Vec::new(), rest: None });
-        };
-        spilled.finish()?;
-        let by_partition: Vec<_> =
-            (0..input.counts.len()).map(|partition| spilled.extents(partition)).collect();
-        let length =
-            |extents: &Vec<std::ops::Range<u64>>| extents.iter().map(|one| one.end - one.start).sum();
-        let lengths = by_partition.iter().map(length).collect();
-        let extents = by_partition.into_iter().flatten().collect();
-        let blocks = ReadStream::extents(&shared.io, None, spilled.file(), extents, &shared.read_options());
-        Ok(SpilledReader { blocks: Some(blocks.map_err(io_error)?), lengths, rest: None })
+    fn new(shared: &Arc<Shared>, inputs: &[Encoded]) -> Result<SpilledReader> {
+        let partitions = inputs.first().map_or(0, |input| input.counts.len());
+        let block = shared.options.block as u64;
+        let mut ranges = Vec::new();
+        for partition in 0..partitions {
+            for spilled in inputs.iter().filter_map(|input| input.spilled.as_ref()) {
+                for extent in spilled.extents(partition) {
+                    for start in extent.clone().step_by(block as usize) {
+                        let range = start..extent.end.min(start + block);
+                        ranges.push((Arc::clone(spilled.file()), range));
+                    }
+                }
+            }
+        }
+        let is_needed = !ranges.is_empty();
+        let open = || ReadStream::ranges(&shared.spill_io, ranges.clone(), &shared.read_options());
+        let blocks = if is_needed { Some(opened(open)?) } else { None };
+        Ok(SpilledReader { blocks, rest: None })
     }
 
-    /// Copies the bytes of the next partition.
-    fn copy(&mut self, partition: usize, to: &mut ShuffleFile) -> Result<()> {
-        let Some(blocks) = &mut self.blocks else { return Ok(()) };
-        let mut left = self.lengths[partition];
+    /// Copies the next bytes.
+    fn copy(&mut self, bytes: u64, to: &mut ShuffleFile) -> Result<()> {
+        let mut left = bytes;
         while left > 0 {
             let (block, from) = match self.rest.take() {
                 Some(rest) => rest,
-                None => match blocks.next() {
+                None => match self.blocks.as_mut().and_then(Iterator::next) {
                     Some(block) => (block.map_err(io_error)?, 0),
                     None => return internal_err!("spilled rows of a shuffle end early"),
                 },

@@ -66,14 +66,15 @@ fn a_write_that_fails_ends_the_statement_with_one_sentence_and_leaves_no_file() 
             let scratch = Scratch::new("ballista_write_errors");
             std::fs::create_dir(scratch.path("work")).unwrap();
             let failed = Arc::new(AtomicU64::new(0));
-            let failing = Failing {
+            let left = Arc::new(AtomicI64::new(40));
+            let failing = || Failing {
                 inner: engine::open(spec, 64 << 10, None).unwrap().engine,
-                left: Arc::new(AtomicI64::new(40)),
+                left: Arc::clone(&left),
                 errno,
                 failed: Arc::clone(&failed),
             };
             let options = ShuffleOptions { block: 64 << 10, ..ShuffleOptions::default() };
-            let shuffle = Shuffle::over(Box::new(failing), options).unwrap();
+            let shuffle = Shuffle::over(Box::new(failing()), Box::new(failing()), options).unwrap();
             let node = node(&scratch).with_shuffle(&shuffle);
             let cluster = Cluster::start(&[(&scratch.path("work"), Some(&node))]);
             let limit = ("ballista.shuffle.sort_based.memory_limit_per_task_bytes", limit);

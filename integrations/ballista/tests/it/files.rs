@@ -206,25 +206,16 @@ fn partitions_by_hash_are_those_of_ballistas_writer_for_both_readers() {
         for (codec, partitions, pool) in [("lz4", 5, None), ("none", 1, Some(400_000)), ("zstd", 64, Some(1))]
         {
             let data: Vec<Vec<RecordBatch>> =
-                (0..3).map(|input| (0..input * 4).map(|_| batch(&mut random, 700)).collect()).collect();
+                (0..3).map(|input| (0..input * 4).map(|_| batch(&mut random, 300)).collect()).collect();
             let directories = ["stock", "ours"].map(|name| {
                 let path = scratch.path(&format!("{name}{round}{codec}"));
                 std::fs::create_dir(&path).unwrap();
                 path
             });
             let plan = || by_hash(source(&data), partitions, 0);
-            // Ballista does not finish at all with a pool that refuses everything.
             let expected =
                 write(&DefaultExecutionEngine::new(), &directories[0], plan(), &config(codec), None);
             let written = write(&engine, &directories[1], plan(), &config(codec), pool);
-            if let (Err(error), 0 | 2) = (&written, round) {
-                panic!("{codec}: {error}");
-            }
-            let Ok(written) = written else {
-                // A budget of one byte has no room for a spill.
-                assert_eq!(round, 3);
-                continue;
-            };
             let counts = |partitions: &[ShuffleWritePartition]| -> Vec<(u64, u64, Option<u64>, bool)> {
                 let mut counts: Vec<_> = partitions
                     .iter()
@@ -233,11 +224,11 @@ fn partitions_by_hash_are_those_of_ballistas_writer_for_both_readers() {
                 counts.sort_unstable();
                 counts
             };
-            assert_eq!(counts(&written), counts(&expected.unwrap()), "{codec}");
+            assert_eq!(counts(&written.unwrap()), counts(&expected.unwrap()), "{codec}");
             for partition in 0..partitions {
                 let rows = sorted(&stock_rows(&directories[0], partition));
                 assert_eq!(sorted(&stock_rows(&directories[1], partition)), rows, "{codec} {partition}");
-                if partition < 5 {
+                if partition < 3 {
                     for directory in &directories {
                         let read = read(&engine, directory, location(partition, true)).unwrap();
                         assert_eq!(sorted(&read), rows, "{codec} {partition}");
@@ -251,7 +242,8 @@ fn partitions_by_hash_are_those_of_ballistas_writer_for_both_readers() {
             assert_eq!(names(&directories[1]), names(&directories[0]));
         }
         let stats = shuffle.stats();
-        assert_eq!(stats.spills > 0, round > 0 && round < 3 || stats.spills > 0, "{stats:?}");
+        // The pool of one byte has no room for rows.
+        assert!(stats.spills > 0, "{stats:?}");
         assert!(stats.files >= 2, "{stats:?}");
     }
 }
