@@ -12,8 +12,8 @@
 //!   each partition and the length of the file, as 64-bit little-endian integers. `data-TASK.arrow` is one stream.
 //! - **Memory.** Ballista keeps the rows of a task in memory, and encodes them at its end. Here rows are encoded as soon as
 //!   each partition has a batch; what is kept is compressed. Encoded rows of all tasks together have a budget
-//!   ([`ShuffleOptions::memory`]); beyond it a task writes its own to an unnamed file in the work directory, while it
-//!   computes. The memory is reserved from the pool of the task as well, which may ask for it earlier.
+//!   ([`ShuffleOptions::memory`]); beyond it a task writes its own to an unnamed file in the work directory, and
+//!   continues. The memory is reserved from the pool of the task as well, which may ask for it earlier.
 //! - **Writes** go by write streams: the task fills a buffer while others are written. A stream that finds no room in the
 //!   budget of buffers writes through a buffer of its own, as Ballista does.
 //! - **Reads** of local files never block the runtime, and never wait for memory: blocks are read ahead while a batch is
