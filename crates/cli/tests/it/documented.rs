@@ -172,7 +172,7 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 /// Pages whose commands are run by the tests of a workspace of their own, which builds the programs they need.
-const TESTED_ELSEWHERE: &[&str] = &["how-to-datafusion"];
+const TESTED_ELSEWHERE: &[&str] = &["how-to-ballista", "how-to-datafusion"];
 
 /// Returns the pages that are tested here: name and text.
 fn pages() -> Vec<(String, String)> {
