@@ -1,7 +1,7 @@
 //! Clusters within the test's process, and tables.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -25,9 +25,29 @@ use sakiyomi_query::table::Format;
 use sakiyomi_query::{Job, JobOptions};
 use sakiyomi_testing::{Scratch, wait_until};
 
+/// A directory of tables, which later runs use again.
+pub(crate) struct Tables(PathBuf);
+
+impl Tables {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
 /// The tables of TPC-H without their comments, at scale factor 0.01.
-pub(crate) static TABLES: LazyLock<Scratch> = LazyLock::new(|| {
-    let scratch = Scratch::new("ballista_tables");
+pub(crate) static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let whole = parent.join("ballista-tables-0.01");
+    if !whole.exists() {
+        let scratch = generated(parent);
+        // Another process may have been faster.
+        let _ = std::fs::rename(scratch.root(), &whole);
+    }
+    Tables(whole)
+});
+
+fn generated(parent: &Path) -> Scratch {
+    let scratch = Scratch::inside(parent, "ballista_tables");
     let job = Job::new(JobOptions::default()).unwrap();
     for table in TPCH_TABLES {
         let mut options = GenerateOptions {
@@ -47,7 +67,7 @@ pub(crate) static TABLES: LazyLock<Scratch> = LazyLock::new(|| {
         generate_file(&job, &options, &Target::File(path), &output, &mut |_| ()).unwrap();
     }
     scratch
-});
+}
 
 /// An address of this machine that nothing listens at.
 pub(crate) fn free_address() -> SocketAddr {
