@@ -1,14 +1,17 @@
 //! Footers of Parquet files, checked against the file before use.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
+use parquet::basic::Compression;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 
 use super::groups::RowGroups;
 use super::thrift;
+use super::zones::with_zones;
 use crate::Error;
 use crate::table::guard::{catch_panics, damaged, name_file};
 use crate::table::source::Source;
@@ -64,6 +67,7 @@ impl ParquetFile {
         })
         .map_err(name_file(&path))?;
         let check = |index, group: &RowGroupMetaData| {
+            check_codecs(group, &path)?;
             let checked = check_group(group, source.size);
             checked.map_err(|how| damaged(&path, format_args!("row group {index}: {how}")))
         };
@@ -115,6 +119,24 @@ impl ParquetFile {
     }
 }
 
+/// Refuses compression for which this build has no decoder.
+fn check_codecs(group: &RowGroupMetaData, path: &Path) -> Result<(), Error> {
+    let name = |chunk: &ColumnChunkMetaData| match chunk.compression() {
+        Compression::BROTLI(_) => Some("brotli"),
+        Compression::LZO => Some("lzo"),
+        _ => None,
+    };
+    let Some((chunk, codec)) = group.columns().iter().find_map(|chunk| Some((chunk, name(chunk)?))) else {
+        return Ok(());
+    };
+    let column = chunk.column_path().string();
+    let reason = format!(
+        "column {column} is compressed with {codec}, which is not supported; rewrite the file with zstd, snappy or \
+         another compression"
+    );
+    Err(Error::Table { path: path.to_owned(), reason })
+}
+
 /// Checks a row group against a file of `size` bytes; on an error, returns the reason.
 fn check_group(group: &RowGroupMetaData, size: u64) -> Result<(), String> {
     if group.num_rows() < 0 {
@@ -152,6 +174,7 @@ fn parse(
     };
     let file = metadata.file_metadata();
     let schema: Schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?;
+    let schema = with_zones(schema, file.key_value_metadata());
     let descriptor = file.schema_descr_ptr();
     Ok(match other {
         Some(other) if *other.descriptor == *descriptor && *other.schema == schema => {
