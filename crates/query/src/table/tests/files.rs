@@ -46,6 +46,11 @@ fn files_of_a_directory_come_by_their_names() {
     assert_eq!(found.column(0).as_primitive::<Int64Type>().values(), &[0, 1, 2, 3, 4]);
     let error = open(scratch.path("c")).unwrap_err().to_string();
     assert!(error.contains("the directory has no file"), "{error}");
+    scratch.file("_SUCCESS", "");
+    assert_eq!(read(scratch.root()).unwrap().num_rows(), 5);
+    std::os::unix::fs::symlink("nowhere", scratch.path("d")).unwrap();
+    let error = open(scratch.root()).unwrap_err().to_string();
+    assert!(error.contains(scratch.path("d").to_str().unwrap()), "{error}");
 }
 
 #[test]
