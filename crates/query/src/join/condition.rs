@@ -147,7 +147,7 @@ mod tests {
         for (text, expected) in [
             ("a=b", "no column of the left table is named a"),
             ("\"a=b", "has no end"),
-            ("\"Id\"x", "is not a join condition"),
+            ("\"c,d\"x", "is not a join condition"),
             ("Id,", "is not a join condition"),
             ("=x", "is not a join condition"),
             ("Id=id=id", "is not a join condition"),

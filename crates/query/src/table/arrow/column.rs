@@ -120,21 +120,22 @@ pub(super) fn decompressed_bytes(
         let head =
             |_| Ok(bytes.get(at..).and_then(|bytes| bytes.get(..LENGTH_BYTES)).unwrap_or_default().to_vec());
         let claimed = claimed_bytes(&buffer, head).map_err(|error| error.to_string())?;
-        sum = sum.saturating_add(claimed);
+        sum = sum.saturating_add(claimed.unwrap_or(0));
     }
     Ok(sum)
 }
 
-/// Returns the decompressed size that a buffer of a compressed record batch claims. `head` returns its first bytes.
+/// Returns the decompressed size that a buffer of a compressed record batch claims; `None` if it is not compressed, so
+/// that its array shares the bytes of the file. `head` returns its first bytes.
 ///
 /// # Errors
 /// If the size is invalid, and those of `head`.
 pub(super) fn claimed_bytes(
     buffer: &arrow_ipc::Buffer,
     head: impl FnOnce(u64) -> Result<Vec<u8>, Error>,
-) -> Result<u64, Error> {
+) -> Result<Option<u64>, Error> {
     if buffer.length() == 0 {
-        return Ok(0);
+        return Ok(Some(0));
     }
     let no_length = || Error::Query("a compressed buffer has no length".into());
     if buffer.length() < LENGTH_BYTES as i64 {
@@ -147,5 +148,5 @@ pub(super) fn claimed_bytes(
     if claimed < -1 || claimed > possible {
         return Err(Error::Query("a compressed buffer claims more bytes than it can hold".into()));
     }
-    Ok(claimed.max(0) as u64)
+    Ok(u64::try_from(claimed).ok())
 }

@@ -91,11 +91,17 @@ impl ArrowFile {
                 continue;
             }
             largest = largest.max(if is_held { 0 } else { stored });
+            let mut shares_file_bytes = false;
             for buffer in layouts[column].buffers.clone() {
                 let buffer = *batch.buffers().expect("checked").get(buffer);
                 let head = |length| reader.read(body + buffer.offset() as u64, length);
-                arrays = arrays
-                    .saturating_add(claimed_bytes(&buffer, head).map_err(name_file(&self.source.path))?);
+                match claimed_bytes(&buffer, head).map_err(name_file(&self.source.path))? {
+                    Some(bytes) => arrays = arrays.saturating_add(bytes),
+                    None => shares_file_bytes = true,
+                }
+            }
+            if shares_file_bytes && !is_held {
+                arrays = arrays.saturating_add(stored);
             }
         }
         Ok(arrays.saturating_add(largest))

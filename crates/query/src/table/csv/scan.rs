@@ -204,7 +204,9 @@ impl Reader {
                     let Some((source, from)) = files.pop_front() else { return Ok(None) };
                     let file = source.io_file()?;
                     let stream = ReadStream::shared(self.job.io(), &file, from..source.size, &self.options)?;
-                    self.lines = line_ends(&source.reader()?.read(0, from)?);
+                    // Only messages name lines: a header that is not readable again has one.
+                    let header = source.reader().and_then(|reader| reader.read(0, from));
+                    self.lines = header.map_or(1, |header| line_ends(&header));
                     (self.current, self.offset) = (Some((source.path, stream)), from);
                 }
                 let Some((path, stream)) = &mut self.current else { return Ok(None) };
