@@ -28,6 +28,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from served import Served
+
 ROOT = Path(__file__).resolve().parent.parent
 SAKIYOMI = Path(os.environ.get("SAKIYOMI", ROOT / "target" / "release" / "sakiyomi"))
 RECORDED = "fixed:latency=10ms,parallel=64,bandwidth=200MB"
@@ -118,25 +120,6 @@ def make_sources(directory):
         f"$(OUT)/program: $(OUT)/main.o {objects}\n\tcc -o $@ $^\n$(OUT)/%.o: %.c\n\tcc -O1 -c -o $@ $<\n")
 
 
-class Mount:
-    def __init__(self, files, place, drive):
-        self.place = place
-        self.process = subprocess.Popen(
-            [SAKIYOMI, "mount", files, place, "--drive", drive, "--quiet"], stdout=subprocess.DEVNULL)
-        for _ in range(200):
-            if os.path.ismount(place):
-                return
-            time.sleep(0.05)
-        sys.exit(f"{place} is not mounted")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        subprocess.run([SAKIYOMI, "umount", self.place], check=True)
-        self.process.wait()
-
-
 class Storage:
     """Somewhere to run jobs: where, how they are predicted, and how they are run."""
 
@@ -191,7 +174,7 @@ def measured(command, storage, files, place):
     if storage.drive is None:
         return run(command, files, storage.prefix)[0]
     # A new mount each time: the cache of the drive is cold as well. The mount itself is not in the group.
-    with Mount(files, place, storage.drive):
+    with Served(SAKIYOMI, files, place, "--drive", storage.drive):
         if not storage.is_group:
             return run(command, place, storage.prefix)[0]
         with Group():
@@ -202,7 +185,7 @@ def predict(jobs, chosen, files, place, record):
     """Records each job and predicts it on each storage; gives the predictions by job and storage."""
     predicted = {}
     for name, command, _ in jobs:
-        with Mount(files, place, RECORDED):
+        with Served(SAKIYOMI, files, place, "--drive", RECORDED):
             run(command, place, [SAKIYOMI, "explain", "--save", record, "--"])
         for storage in chosen:
             done = subprocess.run([SAKIYOMI, "whatif", record, "--json", *storage.words], capture_output=True, text=True)
@@ -286,7 +269,7 @@ def tries(jobs, files, place):
     """Tries the remedies of each job; says how often the best one is among the predicted best two."""
     hits, all_jobs = 0, 0
     for name, command, _ in jobs:
-        with Mount(files, place, RECORDED):
+        with Served(SAKIYOMI, files, place, "--drive", RECORDED):
             said = run(command, place, [SAKIYOMI, "explain", "--try", "--json", "--quiet", "--"], capture=True)[1]
         result = json.loads(said[said.index("{"):])["result"]
         remedies = [(row["predicted_ns"], row["tried_ns"], row["change"]) for row in result["predictions"] if "tried_ns" in row]

@@ -12,13 +12,14 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from served import have_fio
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZE = 256 << 20
@@ -56,8 +57,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--seconds", type=int, default=3)
     options = parser.parse_args()
-    if shutil.which("fio") is None:
-        subprocess.run(["apt-get", "install", "-y", "-qq", "fio"], check=True)
+    have_fio()
     subprocess.run(
         ["cargo", "build", "--release", "-q", "-p", "sakiyomi", "-p", "sakiyomi-mount", "--examples", "--bins"],
         check=True, cwd=ROOT,

@@ -12,6 +12,15 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+def ended(number, _):
+    sys.exit(128 + number)
+
+
+# A benchmark that is told to end unmounts, as after an error; without this, only Ctrl-C would let it.
+signal.signal(signal.SIGTERM, ended)
+signal.signal(signal.SIGHUP, ended)
+
+
 def run(*words, **options):
     """Stdout of a command, which must succeed."""
     return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True, **options).stdout

@@ -11,7 +11,7 @@ use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_model::Nanos;
 use sakiyomi_model::suggest::{did_you_mean, similar};
 use sakiyomi_simulation::{HOST_QUEUE_DEFAULT, MeasuredTrace, Replaying, Workload};
-use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
+use sakiyomi_trace::{DeviceChoice, DeviceMap, Format, ReadOptions};
 
 use crate::console::Common;
 use crate::drive_file::drive_spec;
@@ -87,9 +87,9 @@ pub(crate) struct TraceArgs {
     /// Format of the trace, as listed by `sakiyomi trace formats` [default: detected]
     #[arg(long, help_heading = READING, value_name = "NAME")]
     format: Option<Format>,
-    /// Use only requests to this device, if the trace has several
-    #[arg(long, help_heading = READING, value_name = "N", value_parser = parse_device, conflicts_with = "map")]
-    device: Option<u32>,
+    /// Use only requests to this device, if the trace has several: its number, such as 8,16, or its name
+    #[arg(long, help_heading = READING, value_name = "N|NAME", conflicts_with = "map")]
+    device: Option<DeviceChoice>,
     /// Map several devices to one drive: concat places them one after the other
     #[arg(long, help_heading = READING, value_name = "HOW", value_parser = ["concat"])]
     map: Option<String>,
@@ -99,21 +99,27 @@ pub(crate) struct TraceArgs {
     /// Multiply arrival and think times by this factor; 0.5 is twice as fast
     #[arg(long, help_heading = READING, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     time_scale: f64,
-    /// blkparse action that counts as arrival: Q queued, D issued, C completed
-    #[arg(long, help_heading = READING, value_name = "LETTER", default_value = "Q")]
-    action: char,
+    /// Event of blkparse or ftrace that counts as arrival: Q queued, I inserted, D issued, C completed [default: Q; I
+    /// where measured times are compared]
+    #[arg(long, help_heading = READING, value_name = "LETTER")]
+    action: Option<char>,
 }
 
 impl TraceArgs {
     pub(crate) fn options(&self) -> Result<ReadOptions> {
-        let action = u8::try_from(self.action).ok().filter(u8::is_ascii);
-        let action = action.with_context(|| {
-            format!("--action {}: give one of blkparse's action letters, such as Q, D or C", self.action)
+        self.options_by('Q')
+    }
+
+    /// Returns the options, with this event by default.
+    fn options_by(&self, default: char) -> Result<ReadOptions> {
+        let action = self.action.unwrap_or(default);
+        let action = u8::try_from(action).ok().filter(u8::is_ascii).with_context(|| {
+            format!("--action {action}: give one of blkparse's action letters, such as Q, D or C")
         })?;
         Ok(ReadOptions {
             format: self.format,
             sort_window: self.sort_window,
-            device: self.device,
+            device: self.device.clone(),
             map: self.map(),
             time_scale: self.time_scale,
             action,
@@ -206,7 +212,8 @@ pub(crate) struct MeasurementArgs {
 impl MeasurementArgs {
     /// Returns the trace and how it is read.
     pub(crate) fn trace(&self) -> Result<MeasuredTrace> {
-        let (trace, reading) = (self.trace.clone().into(), self.reading.options()?);
+        // A drive's times are those of the requests that it got.
+        let (trace, reading) = (self.trace.clone().into(), self.reading.options_by('I')?);
         Ok(MeasuredTrace { trace, reading, wrap: self.wrap })
     }
 }

@@ -153,7 +153,7 @@ pub(crate) enum Command {
     /// Run pipelines of records on cores with low latency, and plan which operator runs where
     #[command(subcommand, help_template = HELP, before_help = stream::EXAMPLES)]
     Stream(stream::Stream),
-    /// Describe, convert and generate block traces
+    /// Describe, convert, generate and record block traces
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
     /// List, show, import, fit and measure drives
@@ -175,13 +175,14 @@ pub(crate) enum Command {
 
 impl Command {
     /// Returns whether Ctrl-C makes the command clean up and end at its next update of the progress. `run`,
-    /// `iorate run` and `serve` with a command leave signals to their program; `wc` and `grep` have nothing to clean up, and end at once.
+    /// `iorate run` and `serve` with a command leave signals to their program; `trace record` ends by them; `wc` and `grep` have nothing to clean up, and end at once.
     pub(crate) fn ends_at_a_look(&self) -> bool {
         match self {
             Command::Run(_) | Command::Wc(_) | Command::Grep(_) => false,
             Command::Explain(explain) => !explain.holds_signals(),
             Command::Iorate(iorate) => !iorate.holds_signals(),
             Command::Serve(serve) => !serve.holds_signals(),
+            Command::Trace(trace) => !trace.holds_signals(),
             _ => true,
         }
     }

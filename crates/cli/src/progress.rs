@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use sakiyomi_os::process::hangup_kept_ignored;
 
 /// Duration up to which a run shows no bar.
 const SILENT_TIME: Duration = Duration::from_secs(1);
@@ -41,14 +42,16 @@ pub(crate) fn above_bar<R>(write: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Makes Ctrl-C end a run at its next update of the progress, so that it can clean up.
+/// Makes Ctrl-C, SIGTERM and SIGHUP end a run at its next update of the progress, so that it can clean up; SIGHUP not if the
+/// program was started to ignore it.
 pub(crate) fn end_at_ctrl_c() {
-    // If no handler can be set, Ctrl-C keeps its default action.
-    let _ = ctrlc::set_handler(|| {
+    let interrupt = || {
         if INTERRUPTED.swap(true, Ordering::Relaxed) && ENDS_AT_SECOND.load(Ordering::Relaxed) {
             std::process::exit(INTERRUPTED_EXIT_CODE.into());
         }
-    });
+    };
+    // If no handler can be set, Ctrl-C keeps its default action.
+    let _ = hangup_kept_ignored(|| ctrlc::set_handler(interrupt));
 }
 
 /// Makes a second Ctrl-C end the process at once: for runs whose end may wait for others without a limit.

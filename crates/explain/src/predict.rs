@@ -172,7 +172,7 @@ impl<'a> Present<'a> {
             device,
             storage: FixedSpec {
                 parallel: measured.map_or(32, |storage| storage.parallel),
-                bandwidth: measured.map(|storage| Bytes(storage.bandwidth_bytes_per_second)),
+                bandwidth: measured.map(|storage| Bytes(storage.bandwidth_bytes_per_s)),
                 ..FixedSpec::default()
             },
             error_ratio: 0.0,

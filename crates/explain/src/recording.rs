@@ -53,7 +53,7 @@ pub struct MeasuredStorage {
     /// Such reads that it serves at a time.
     pub parallel: u32,
     /// Rate of many large reads at a time.
-    pub bandwidth_bytes_per_second: u64,
+    pub bandwidth_bytes_per_s: u64,
     /// The kernel's read-ahead on it; `None` if it is not reported.
     pub read_ahead_bytes: Option<u64>,
     /// CPU time of a small read that waits beyond that of one that does not: to request it, and to go on after it.

@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use crate::mounts::MountTable;
 
 /// A whole disk.
 #[derive(Debug)]
@@ -77,6 +80,80 @@ impl BlockDevice {
     }
 }
 
+/// A block device, or a part of one, as the kernel addresses its requests: by its disk and sectors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskPart {
+    /// The kernel's name of the device: `sda1`.
+    pub name: String,
+    /// Major and minor number of the whole disk.
+    pub disk: (u32, u32),
+    /// The kernel's name of the whole disk: `sda`.
+    pub disk_name: String,
+    /// First sector of 512 bytes and number of sectors of a partition; `None` for a whole disk.
+    pub sectors: Option<(u64, u64)>,
+    /// The kernel's names of the devices below, of device-mapper and md.
+    pub below: Vec<String>,
+}
+
+impl DiskPart {
+    /// Returns the device of a path: of a block device's node, or of the file system on which a file or directory lies.
+    ///
+    /// # Errors
+    /// A clause, if there is no such path or device.
+    pub fn of_path(path: &Path) -> Result<DiskPart, String> {
+        let stat = fs::metadata(path).map_err(|error| error.to_string())?;
+        if stat.file_type().is_block_device() {
+            return DiskPart::of_number(stat.rdev())
+                .ok_or_else(|| "the kernel does not know its device".to_owned());
+        }
+        let of_source = || {
+            // File systems with numbers of their own, such as btrfs, name their device as the source of the mount.
+            let table = MountTable::read().ok()?;
+            let absolute = fs::canonicalize(path).ok()?;
+            let mount = table.on(&absolute).or_else(|| table.above(&absolute))?;
+            let source = Path::new(mount.source);
+            let node = source.is_absolute().then(|| fs::metadata(source).ok())??;
+            node.file_type().is_block_device().then(|| DiskPart::of_number(node.rdev()))?
+        };
+        DiskPart::of_number(stat.dev()).or_else(of_source).ok_or_else(|| {
+            "it is neither a block device nor on one: its file system is in memory, on a network, or of a program".to_owned()
+        })
+    }
+
+    /// Returns the device of a number, such as `st_rdev` of its node; `None` if there is none.
+    #[must_use]
+    pub fn of_number(number: u64) -> Option<DiskPart> {
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let directory = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        let name = |directory: &Path| Some(directory.file_name()?.to_string_lossy().into_owned());
+        let below = fs::read_dir(directory.join("slaves")).into_iter().flatten().flatten();
+        let mut below: Vec<String> =
+            below.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        below.sort();
+        if !directory.join("partition").exists() {
+            let name = name(&directory)?;
+            return Some(DiskPart {
+                disk_name: name.clone(),
+                name,
+                disk: (major, minor),
+                sectors: None,
+                below,
+            });
+        }
+        let parent = directory.parent()?;
+        let number = |file: &str| read_trimmed(&directory.join(file))?.parse().ok();
+        let disk = read_trimmed(&parent.join("dev"))?;
+        let (major, minor) = disk.split_once(':')?;
+        Some(DiskPart {
+            name: name(&directory)?,
+            disk: (major.parse().ok()?, minor.parse().ok()?),
+            disk_name: name(parent)?,
+            sectors: Some((number("start")?, number("size")?)),
+            below,
+        })
+    }
+}
+
 fn model(device: &Path) -> Option<String> {
     read_trimmed(&device.join("device/model")).filter(|model| !model.is_empty())
 }
@@ -94,7 +171,6 @@ fn completed_of(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn reads_and_writes_are_counted_and_nothing_else() {
@@ -107,6 +183,24 @@ mod tests {
     fn what_lies_on_no_disk_has_none() {
         let proc = rustix::fs::stat("/proc").unwrap();
         assert!(Disk::of(proc.st_dev).is_none());
+    }
+
+    #[test]
+    fn devices_are_parts_of_disks() {
+        assert!(
+            DiskPart::of_path(Path::new("/proc/self"))
+                .unwrap_err()
+                .contains("neither a block device nor on one")
+        );
+        assert!(DiskPart::of_path(Path::new("/no/such/path")).unwrap_err().contains("No such file"));
+        for entry in fs::read_dir("/sys/dev/block").into_iter().flatten().flatten() {
+            let number = entry.file_name().into_string().unwrap();
+            let (major, minor) = number.split_once(':').unwrap();
+            let device = (major.parse().unwrap(), minor.parse().unwrap());
+            let found = DiskPart::of_number(rustix::fs::makedev(device.0, device.1)).unwrap();
+            assert_eq!(found.sectors.is_some(), found.name != found.disk_name, "{found:?}");
+            assert_eq!(found.sectors.is_none(), found.disk == device, "{found:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | cores, SMT siblings, caches and NUMA nodes | [`topology`] |
 //! | which CPUs a thread may run on | [`affinity`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
-//! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
+//! | which pages of which files processes touch, and the requests of a disk, by the kernel's tracepoints | [`tracefs`] |
 //! | system calls, by what they can wait for | [`system_call`] |
 //! | the kernel, the CPU and the memory of this machine | [`machine`] |
 //! | a disk's counters, and the identity of a block device | [`block_device`] |

@@ -18,6 +18,7 @@
 //! one removed.
 
 mod activity;
+mod block;
 mod buffers;
 mod format;
 mod owner;
@@ -40,6 +41,7 @@ use owner::Owner;
 use tree::{Tree, open_beside, read_beside};
 
 pub use activity::{Activity, ActivityKind, ActivityPoll, ActivityTrace, FileRange};
+pub use block::{BlockActivity, BlockRange, BlockStage, BlockTrace, check_block};
 pub use tree::Place;
 
 /// The kind of an access.
@@ -111,14 +113,19 @@ pub fn own_instances() -> usize {
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 fn find() -> Result<Tree, String> {
+    find_with(&EVENTS.map(|(name, _)| format!("filemap/{name}")))
+}
+
+/// Finds a tracefs that has these events, named with their groups.
+fn find_with(events: &[String]) -> Result<Tree, String> {
     // Events identify threads by their IDs in the initial namespace.
     if fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name != Path::new(FIRST_NAMESPACE)) {
         return Err("tracing uses other process IDs than this container".to_owned());
     }
     let tree = Tree::open()?;
-    let missing = EVENTS.iter().find(|(name, _)| !tree.has(Path::new("events/filemap").join(name)));
+    let missing = events.iter().find(|name| !tree.has(Path::new("events").join(name)));
     match missing {
-        Some((name, _)) => Err(format!("this kernel has no event {name}")),
+        Some(name) => Err(format!("this kernel has no event {name}")),
         None => Ok(tree),
     }
 }

@@ -25,9 +25,11 @@
 //! | storage to emulate | `emulated.rs` |
 //! | a request, its two sides, and where they go | `request.rs`, `in_flight.rs`, `dispatch.rs` |
 //! | counts, times, and the trace | `watch.rs`, `record.rs` |
+//! | the requests of a real block device, as a trace | `block_recording.rs` |
 
 mod backing;
 mod backing_pool;
+mod block_recording;
 mod calibrate;
 mod device_profile;
 mod dispatch;
@@ -46,6 +48,7 @@ pub use backing::BACKING_SECTOR;
 pub use backing_pool::{
     BACKING_THREADS, BackingJob, BackingPool, OnPerformed, Perform, WHOLE_REQUEST, start_pool,
 };
+pub use block_recording::{BlockRecorded, BlockRecorder, BlockRecording};
 pub use calibrate::{CalibrateError, Site, calibrate};
 pub use device_profile::{
     DeviceProfile, PROFILE_SCHEMA, Time, profile_directory, profile_file_name, saved_profile,

@@ -8,7 +8,7 @@ use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_identify::{Decision, Estimate, Identified, Obstacle, Step, Unit, fit};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_report::number::{duration, percent, plural};
-use sakiyomi_validate::{Accuracy, free_while, judge, part};
+use sakiyomi_validate::{Accuracy, anchored_while, free_while, judge, part};
 use serde::Serialize;
 
 use crate::measurement::Measurement;
@@ -18,6 +18,10 @@ use crate::{Error, MeasuredTrace, Steps};
 pub const FIT_SCHEMA: &str = "sakiyomi.drive-fit/3";
 /// Relative change of the rms error from which a change is significant.
 const GAIN_MIN_RATIO: f64 = 1e-3;
+
+/// Coherence of the spindle's phase from which the times are taken to be those of a disk: well above that by chance,
+/// which is less than 0.1 from a hundred accesses on.
+const COHERENCE_DISK_MIN: f64 = 0.2;
 
 /// The result of a fit.
 #[derive(Clone, Debug, Serialize)]
@@ -53,6 +57,8 @@ pub struct FitResult {
     pub before: FitErrors,
     /// The fitted drive, on them.
     pub after: FitErrors,
+    /// Coherence of the phase of the fitted drive's spindle with the measured times: 1 if they follow it, near 0 by chance.
+    pub spindle_coherence: f64,
 }
 
 /// A step of the fit, on requests from which it was not identified.
@@ -244,6 +250,7 @@ impl FitTrace {
             Ok(judge(requests, &simulated, self.rest.clone()))
         };
         let (before, after) = (judged(start)?, judged(&found.spec)?);
+        let anchored = anchored_while(Drive::new(&found.spec)?, requests, go_on).ok_or(Error::Stopped)?;
         Ok(FitResult {
             trace: trace.clone(),
             drive: start.name.clone(),
@@ -260,6 +267,7 @@ impl FitTrace {
             measured_mean_ns: before.all.measured_mean_ns.round() as u64,
             before: FitErrors::from(&before),
             after: FitErrors::from(&after),
+            spindle_coherence: anchored.coherence,
         })
     }
 }
@@ -438,6 +446,13 @@ impl FitResult {
             if !self.is_gain {
                 sentences.push("Keep the original drive.".to_owned());
             }
+        }
+        if self.spindle_coherence < COHERENCE_DISK_MIN {
+            sentences.push(
+                "The times do not follow the phase of this drive's spindle: its tracks or its speed differ, or the \
+                 device is not a disk, which `sakiyomi drive measure` finds out by reads of its own."
+                    .to_owned(),
+            );
         }
         for (what, unknown, all) in [
             (

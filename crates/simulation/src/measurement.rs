@@ -2,6 +2,7 @@
 
 use sakiyomi_drive::Drive;
 use sakiyomi_model::{Device, Nanos, Op};
+use sakiyomi_report::number::plural;
 use sakiyomi_trace::{DeviceMap, Fit, Format, HitLabel, ReadOptions, Record};
 use sakiyomi_validate::{
     Anchored, Label, Measured, Pace, anchored_while, delays_before, follow_on, in_order,
@@ -16,6 +17,12 @@ const REQUESTS_MAX: usize = 5_000_000;
 const TIME_MAX: Nanos = Nanos(i64::MAX as u64);
 /// Gain of the spindle phase's coherence from which delays are interpreted as before their requests.
 const COHERENCE_GAIN_MIN: f64 = 0.05;
+/// Share of requests without a measured time up to which they are left out: those that began before the end of the
+/// recording and were completed after it, or whose events were lost.
+const UNTIMED_RATIO_MAX: f64 = 0.1;
+/// Share of requests that were issued before the end of an earlier one from which several are taken to have been
+/// outstanding. Clocks of the traces with one outstanding overlap by less.
+const OVERLAP_RATIO_MIN: f64 = 0.01;
 /// Records between two updates of the progress.
 const PROGRESS_PERIOD_RECORDS: usize = 1 << 14;
 
@@ -36,6 +43,8 @@ pub(crate) struct Measurement {
     /// In the order in which the drive received them.
     pub(crate) requests: Vec<Measured>,
     pub(crate) pace: Pace,
+    /// Requests without a measured time, which were left out.
+    untimed: usize,
     /// Whether a closed loop's delays were found to precede their requests.
     delays_before: bool,
 }
@@ -64,7 +73,13 @@ impl Measurement {
         let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: *wrap };
         let mut requests = Vec::new();
         let mut host_kept_a_queue = true;
+        let (mut untimed, mut first_untimed) = (0, 0);
         while let Some(record) = trace.next().transpose()? {
+            if record.response.is_none() {
+                first_untimed = if untimed == 0 { record.line } else { first_untimed };
+                untimed += 1;
+                continue;
+            }
             host_kept_a_queue &= record.started.is_some();
             requests.push(measured(&record, &fit, &name)?);
             if requests.len() > REQUESTS_MAX {
@@ -77,6 +92,12 @@ impl Measurement {
                 return Err(Error::Stopped);
             }
         }
+        if untimed as f64 > UNTIMED_RATIO_MAX * (requests.len() + untimed) as f64 {
+            return Err(Error::Input(format!(
+                "{name}:{first_untimed}: the request has no measured response time; {}",
+                formats_with_times()
+            )));
+        }
         if requests.is_empty() {
             return Err(Error::Input(format!("{name}: the trace has no request to compare")));
         }
@@ -85,7 +106,7 @@ impl Measurement {
             Pace::Closed
         } else if host_kept_a_queue {
             in_order(&mut requests);
-            Pace::Serial
+            if overlap_ratio(&requests) < OVERLAP_RATIO_MIN { Pace::Serial } else { Pace::Open }
         } else {
             Pace::Open
         };
@@ -95,14 +116,18 @@ impl Measurement {
                 "{name}: its measured times exceed 292 years; check their unit"
             )));
         }
-        Ok(Measurement { trace: name, requests, pace, delays_before: false })
+        Ok(Measurement { trace: name, requests, pace, untimed, delays_before: false })
     }
 
     /// Describes how the trace is read and replayed, for a result.
     pub(crate) fn describe_replay(&self, trace: &MeasuredTrace) -> Vec<String> {
         let wrapped = trace.wrap.then(|| "wrapped".to_owned());
         let pace = self.describe().map(str::to_owned);
-        pace.into_iter().chain(describe_reading(&trace.reading)).chain(wrapped).collect()
+        let untimed = (self.untimed > 0).then(|| {
+            let requests = plural(self.untimed as u64, "request");
+            format!("{requests} without a measured time left out")
+        });
+        pace.into_iter().chain(describe_reading(&trace.reading)).chain(untimed).chain(wrapped).collect()
     }
 
     /// Replays the trace at its measured times. A closed loop's delays are interpreted in both ways, after their
@@ -139,7 +164,8 @@ impl Measurement {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
         let requests = self.requests[..count].to_vec();
-        let mut first = Measurement { trace: String::new(), requests, pace: self.pace, delays_before: false };
+        let (trace, pace) = (String::new(), self.pace);
+        let mut first = Measurement { trace, requests, pace, untimed: 0, delays_before: false };
         first.anchor(drive, go_on)?;
         if first.delays_before {
             delays_before(&mut self.requests);
@@ -166,6 +192,17 @@ impl Measurement {
     }
 }
 
+/// Returns the share of the requests, in order of their issue, that were issued before an earlier one was completed.
+fn overlap_ratio(requests: &[Measured]) -> f64 {
+    let mut ended = Nanos::ZERO;
+    let mut overlapping = 0usize;
+    for request in requests {
+        overlapping += usize::from(request.issued < ended);
+        ended = ended.max(request.ended());
+    }
+    overlapping as f64 / requests.len().max(1) as f64
+}
+
 /// Returns a hint for a trace without measured times.
 fn formats_with_times() -> String {
     let names: Vec<&str> =
@@ -178,12 +215,7 @@ fn formats_with_times() -> String {
 
 fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured, Error> {
     let line = record.line;
-    let Some(response) = record.response else {
-        return Err(Error::Input(format!(
-            "{trace}:{line}: the request has no measured response time; {}",
-            formats_with_times()
-        )));
-    };
+    let response = record.response.unwrap_or_default();
     // The wait in the host's queue is not part of the drive's work.
     let wait = record.started.map_or(Nanos::ZERO, |started| started.saturating_sub(record.time));
     if wait > response {
@@ -206,4 +238,59 @@ fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured, Error> 
         think: record.think.unwrap_or_default(),
         label: label.filter(|_| record.op == Op::Read),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use sakiyomi_model::Bytes;
+
+    use super::*;
+    use crate::NamedDrive;
+
+    /// Requests that were issued a millisecond apart after a wait of the host, and took so long on the drive.
+    fn records(count: u64, service: Nanos) -> Vec<Record> {
+        let record = |number: u64| {
+            let time = Nanos(number * 1_000_000);
+            let started = Some(time + Nanos(1000));
+            let response = Some(service + Nanos(1000));
+            Record { started, response, ..Record::new(time, Op::Read, Bytes(number * 4096), Bytes(4096)) }
+        };
+        (0..count).map(record).collect()
+    }
+
+    fn read(records: Vec<Record>) -> Result<(Measurement, Vec<String>), Error> {
+        let spec = NamedDrive::open("deskstar-7k250").unwrap().spec;
+        let trace = TraceSource::Memory { name: "t".to_owned(), records: records.into() };
+        let trace = MeasuredTrace { trace, reading: ReadOptions::default(), wrap: false };
+        let read = Measurement::read(&trace, &Drive::new(&spec).unwrap(), &mut |_| true)?;
+        let said = read.describe_replay(&trace);
+        Ok((read, said))
+    }
+
+    #[test]
+    fn one_outstanding_request_is_serial_and_several_are_not() {
+        let (serial, _) = read(records(100, Nanos(900_000))).unwrap();
+        assert_eq!((serial.pace, serial.requests[1].issued), (Pace::Serial, Nanos(1_001_000)));
+        let (open, _) = read(records(100, Nanos(5_000_000))).unwrap();
+        assert_eq!((open.pace, open.requests[1].issued), (Pace::Open, Nanos(1_001_000)));
+        let mut clocks = records(1000, Nanos(900_000));
+        clocks[500].response = Some(Nanos(1_002_000));
+        assert_eq!(read(clocks).unwrap().0.pace, Pace::Serial, "an overlap by the clock");
+    }
+
+    #[test]
+    fn a_few_requests_without_a_time_are_left_out_and_told() {
+        let mut records = records(100, Nanos(900_000));
+        records[0].response = None;
+        records[99].response = None;
+        let (measurement, said) = read(records.clone()).unwrap();
+        assert_eq!(measurement.requests.len(), 98);
+        assert!(said.contains(&"2 requests without a measured time left out".to_owned()), "{said:?}");
+        records.iter_mut().take(20).for_each(|record| record.response = None);
+        let refused = read(records).err().unwrap().to_string();
+        assert!(
+            refused.contains("the request has no measured response time; disksim-validation"),
+            "{refused}"
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sakiyomi_drive::spec::{ArraySpec, DriveSpec};
 use sakiyomi_model::Nanos;
 use sakiyomi_report::SimResult;
-use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
+use sakiyomi_trace::{DeviceChoice, DeviceMap, Format, ReadOptions};
 
 use crate::{Error, NamedDrive, Replaying, TraceSource, Workload, parse_chunking, sim_result, simulate};
 
@@ -46,7 +46,7 @@ pub struct Request {
     pub sort_window: String,
     /// Factor on arrival and think times, at least 0.
     pub time_scale: f64,
-    /// The action letter of blkparse that counts as the arrival.
+    /// The action letter of blkparse that counts as the arrival: `Q`, `I`, `D`, or another.
     pub action: String,
     /// How it is replayed.
     pub replaying: Replaying,
@@ -109,7 +109,7 @@ impl Request {
             return Err(wrong("outstanding", format!("it is 1 to {OUTSTANDING_MAX}")));
         }
         let format = self.format.as_deref().map(|name| option("format", name.parse::<Format>()));
-        let device = self.device.as_deref().map(|text| option("device", parse_device(text)));
+        let device = self.device.as_deref().map(|text| option("device", text.parse::<DeviceChoice>()));
         let reading = ReadOptions {
             format: format.transpose()?,
             sort_window: option("sort_window", self.sort_window.parse::<Nanos>())?,
@@ -199,7 +199,7 @@ mod tests {
             ("chunk: it must be at least 1ms", |request| request.chunk = "time=1us".into()),
             ("warm_up: ", |request| request.warm_up = "soon".into()),
             ("format: ", |request| request.format = Some("disksin".into())),
-            ("device: ", |request| request.device = Some("x".into())),
+            ("device: ", |request| request.device = Some("9999,1".into())),
             ("map: `all` is not known", |request| request.map = Some("all".into())),
             ("sort_window: ", |request| request.sort_window = "-1s".into()),
             ("action: `QQ` is none", |request| request.action = "QQ".into()),

@@ -121,7 +121,7 @@ impl Workload {
 
 /// Describes how a trace is read, where options change its content.
 pub fn describe_reading(reading: &ReadOptions) -> impl Iterator<Item = String> + use<> {
-    let device = reading.device.map(|device| format!("device {device}"));
+    let device = reading.device.as_ref().map(|device| format!("device {device}"));
     let map = matches!(reading.map, DeviceMap::Concat).then(|| "devices concatenated".to_owned());
     let scale = (reading.time_scale != 1.0).then(|| format!("times x {}", reading.time_scale));
     [device, map, scale].into_iter().flatten()

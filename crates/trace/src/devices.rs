@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sakiyomi_model::{Bytes, StreamId};
 
 use crate::error::TraceError;
-use crate::options::{DeviceMap, ReadOptions};
+use crate::options::{DeviceChoice, DeviceMap, ReadOptions};
 use crate::record::{OFFSET_MAX, Record};
 use crate::source::Source;
 
@@ -17,7 +17,7 @@ const OTHER_DEVICES_MAX: usize = 32;
 /// Treatment of devices, decided when the trace is opened.
 pub(crate) enum Devices {
     /// Only the requested device; `others` lists some of the other devices seen.
-    Only { wanted: u32, found: bool, others: Vec<u32> },
+    Only { wanted: DeviceChoice, found: bool, others: Vec<u32> },
     /// The first device; a second one is an error.
     Single(Option<u32>),
     /// All devices in one address space: each device's start, and whether its number becomes the stream.
@@ -29,8 +29,8 @@ pub(crate) enum Devices {
 impl Devices {
     /// Returns the treatment by `options`, for a trace that needs no first pass.
     pub(crate) fn new(options: &ReadOptions) -> Devices {
-        match (options.device, options.map) {
-            (Some(wanted), _) => Devices::Only { wanted, found: false, others: Vec::new() },
+        match (&options.device, options.map) {
+            (Some(wanted), _) => Devices::Only { wanted: wanted.clone(), found: false, others: Vec::new() },
             (None, DeviceMap::Keep) => Devices::Keep,
             (None, _) => Devices::Single(None),
         }
@@ -57,11 +57,19 @@ impl Devices {
     }
 
     /// Returns the record to deliver, or `None` to skip it.
-    pub(crate) fn apply(&mut self, mut record: Record, path: &str) -> Result<Option<Record>, TraceError> {
+    pub(crate) fn apply(
+        &mut self,
+        mut record: Record,
+        source: &Source,
+    ) -> Result<Option<Record>, TraceError> {
         match self {
             Devices::Keep => {}
             Devices::Only { wanted, found, others } => {
-                if record.device != *wanted {
+                let is_wanted = match wanted {
+                    DeviceChoice::Number(number) => record.device == *number,
+                    DeviceChoice::Name(name) => source.device_name(record.device) == *name,
+                };
+                if !is_wanted {
                     if !*found && others.len() < OTHER_DEVICES_MAX && !others.contains(&record.device) {
                         others.push(record.device);
                     }
@@ -72,8 +80,9 @@ impl Devices {
             Devices::Single(known) => {
                 let first = *known.get_or_insert(record.device);
                 if first != record.device {
-                    let (line, second) = (record.line, record.device);
-                    return Err(TraceError::SecondDevice { path: path.to_owned(), line, first, second });
+                    let (path, line) = (source.path().to_owned(), record.line);
+                    let (first, second) = (source.device_name(first), source.device_name(record.device));
+                    return Err(TraceError::SecondDevice { path, line, first, second });
                 }
             }
             Devices::Concat { starts, to_stream } => {
@@ -90,15 +99,15 @@ impl Devices {
     }
 
     /// Checks at the end of the trace that the requested device has occurred.
-    pub(crate) fn finish(&mut self, path: &str) -> Result<(), TraceError> {
+    pub(crate) fn finish(&mut self, source: &Source) -> Result<(), TraceError> {
         match self {
             Devices::Only { wanted, found: false, others } if !others.is_empty() => {
                 others.sort_unstable();
                 let more = if others.len() == OTHER_DEVICES_MAX { " and more" } else { "" };
-                let present: Vec<String> = others.iter().map(u32::to_string).collect();
+                let present: Vec<String> = others.iter().map(|&device| source.device_name(device)).collect();
                 Err(TraceError::NoSuchDevice {
-                    path: path.to_owned(),
-                    device: *wanted,
+                    path: source.path().to_owned(),
+                    device: wanted.to_string(),
                     present: format!("{}{more}", present.join(", ")),
                 })
             }

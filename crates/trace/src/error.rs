@@ -148,9 +148,9 @@ pub enum TraceError {
         /// Line with the second device.
         line: u64,
         /// Device of the first record.
-        first: u32,
+        first: String,
         /// Second device.
-        second: u32,
+        second: String,
     },
     /// The requested device does not occur.
     #[error("{path} has no record of device {device}; it has records of {present}")]
@@ -158,7 +158,7 @@ pub enum TraceError {
         /// The trace.
         path: String,
         /// Requested device.
-        device: u32,
+        device: String,
         /// Devices that occur, as a list.
         present: String,
     },

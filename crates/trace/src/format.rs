@@ -3,11 +3,14 @@
 //! A text format is a [`Parser`], which receives lines and appends their records. It is independent of files, ordering,
 //! and device selection.
 
+mod biosnoop;
 mod blkparse;
 mod cloudphysics;
 mod disksim;
 mod disksim_validation;
+mod events;
 mod fio;
+mod ftrace;
 mod hadoop;
 mod hplajw;
 pub(crate) mod kind;
@@ -49,7 +52,9 @@ impl Format {
             Format::Msr => Box::new(msr::Reader::default()),
             Format::Spc => Box::new(spc::Reader),
             Format::Systor17 => Box::new(systor17::Reader),
-            Format::Blkparse => Box::new(blkparse::Reader::new(options.action)),
+            Format::Blkparse => Box::new(blkparse::Reader::new(options)),
+            Format::Ftrace => Box::new(ftrace::Reader::new(options)),
+            Format::Biosnoop => Box::new(biosnoop::Reader::default()),
             Format::Fio => Box::new(fio::Reader::default()),
             Format::Cloudphysics => Box::new(cloudphysics::Reader::default()),
             Format::Hadoop => Box::new(hadoop::Reader::default()),
@@ -77,28 +82,27 @@ pub(crate) fn one_of(typed: &str, names: &[&str]) -> String {
     format!("one of {}{}", names.join(", "), did_you_mean(&near))
 }
 
-/// Parses a device number: `3`, or `8,16` in the kernel's notation (major × 2^20 + minor).
-///
-/// # Errors
-/// [`TraceError::Parameter`] for anything else.
-pub fn parse_device(text: &str) -> Result<u32, TraceError> {
-    let number = match text.split_once(',') {
-        Some((major, minor)) => {
-            blkparse::device_number(major.trim().as_bytes(), minor.trim().as_bytes()).ok()
-        }
-        None => text.trim().parse().ok(),
-    };
-    number.ok_or_else(|| TraceError::Parameter {
-        name: "the device",
-        value: format!("`{text}`"),
-        wanted: "a number such as 3, or the kernel's major,minor such as 8,16".to_owned(),
-    })
-}
-
 /// Parser of a trace's lines.
 pub(crate) trait Parser: Send {
     /// Appends the records of `line`, which is not blank, to `out`. The caller sets their `line`.
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem>;
+
+    /// Gets the number of the next line, for parsers whose records do not all come from the line they were appended at.
+    fn at(&mut self, _line: u64) {}
+
+    /// Appends the records that were held back, at the end of the file.
+    fn finish(&mut self, _out: &mut Vec<Record>) {}
+
+    /// Returns whether the last line of a file, which no newline ends, is whole. One that is not is ignored: tools that
+    /// are ended by a signal leave it.
+    fn is_whole(&self, _line: &[u8]) -> bool {
+        true
+    }
+
+    /// Returns the name of a device as the format spells it, if not as the number.
+    fn device_name(&self, _device: u32) -> Option<String> {
+        None
+    }
 }
 
 /// The header line of a CSV format, required as the first line.
@@ -129,6 +133,7 @@ pub(crate) fn parse_text(format: Format, text: &str) -> Result<Vec<Record>, Prob
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         parser.line(line.as_bytes(), &mut records)?;
     }
+    parser.finish(&mut records);
     Ok(records)
 }
 
@@ -147,13 +152,5 @@ mod tests {
         assert!(error.contains("; did you mean disksim"), "{error}");
         let error = "parqet".parse::<crate::OutFormat>().unwrap_err().to_string();
         assert!(error.ends_with("; did you mean parquet?"), "{error}");
-    }
-
-    #[test]
-    fn devices_are_numbers_or_major_and_minor() {
-        assert_eq!(parse_device("3").unwrap(), 3);
-        assert_eq!(parse_device("8,16").unwrap(), (8 << 20) + 16);
-        assert!(parse_device("sda").is_err());
-        assert!(parse_device("9999,1").is_err());
     }
 }

@@ -18,6 +18,7 @@
 //! The crate reads and writes files, but has no clock and no threads: the same file and options give the same records,
 //! and the same seed gives the same trace.
 
+pub mod block;
 pub mod generate;
 pub mod stats;
 pub mod table;
@@ -44,8 +45,8 @@ mod writer;
 pub use columns::{ColumnValues, column_names, records_of_columns};
 pub use error::TraceError;
 pub use fit::Fit;
-pub use format::{Format, parse_device};
-pub use options::{DeviceMap, ReadOptions};
+pub use format::Format;
+pub use options::{DeviceChoice, DeviceMap, ReadOptions};
 pub use pack::Packing;
 pub use record::{HitLabel, LENGTH_MAX, OFFSET_MAX, Record, op_name};
 pub use trace::Trace;

@@ -34,14 +34,15 @@ impl<R: Read> Lines<R> {
         self.line
     }
 
-    /// Returns the next line; `None` at the end. An incomplete line before an error is not returned.
-    pub(crate) fn next(&mut self) -> io::Result<Option<&[u8]>> {
+    /// Returns the next line, and whether a newline ends it; `None` at the end. An incomplete line before an error is not
+    /// returned.
+    pub(crate) fn next(&mut self) -> io::Result<Option<(&[u8], bool)>> {
         let mut searched = 0;
         loop {
             let unread = &self.buffer[self.start..self.end];
             if let Some(at) = find_newline(&unread[searched..]) {
                 let length = searched + at;
-                return Ok(Some(self.take(length, length + 1)));
+                return Ok(Some((self.take(length, length + 1), true)));
             }
             searched = unread.len();
             if searched > LINE_MAX_BYTES {
@@ -54,7 +55,7 @@ impl<R: Read> Lines<R> {
                 ));
             }
             if self.at_eof {
-                return Ok(if searched == 0 { None } else { Some(self.take(searched, searched)) });
+                return Ok(if searched == 0 { None } else { Some((self.take(searched, searched), false)) });
             }
             self.fill()?;
         }
@@ -131,9 +132,9 @@ mod tests {
     #[test]
     fn line_ends_and_byte_order_marks_are_stripped() {
         let mut lines = Lines::new(&b"\xef\xbb\xbfone\r\n\ntwo"[..]);
-        assert_eq!(lines.next().unwrap(), Some(&b"one"[..]));
-        assert_eq!(lines.next().unwrap(), Some(&b""[..]));
-        assert_eq!(lines.next().unwrap(), Some(&b"two"[..]));
+        assert_eq!(lines.next().unwrap(), Some((&b"one"[..], true)));
+        assert_eq!(lines.next().unwrap(), Some((&b""[..], true)));
+        assert_eq!(lines.next().unwrap(), Some((&b"two"[..], false)));
         assert_eq!(lines.number(), 3);
         assert_eq!(lines.next().unwrap(), None);
         assert_eq!(lines.next().unwrap(), None);
@@ -151,7 +152,7 @@ mod tests {
         fn lines_are_those_of_split(text in "[ab\n]{0,200}", step in 1usize..20) {
             let mut lines = Lines::new(Trickle(text.as_bytes(), step));
             let mut found = Vec::new();
-            while let Some(line) = lines.next().unwrap() {
+            while let Some((line, _)) = lines.next().unwrap() {
                 found.push(String::from_utf8(line.to_vec()).unwrap());
             }
             prop_assert_eq!(found, text.lines().map(str::to_owned).collect::<Vec<_>>());

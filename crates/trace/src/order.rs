@@ -1,7 +1,8 @@
 //! Re-ordering of a nearly ordered stream by time, in bounded memory.
 //!
-//! A record is delayed until one more than the window later has been read, since no later record can then precede it.
-//! Records with equal times keep the file's order. Records in order wait in a queue; only stragglers go through a heap.
+//! An entry, a record or an event, is delayed until one more than the window later has been read, since no later entry
+//! can then precede it. Entries with equal times keep the file's order. Entries in order wait in a queue; only
+//! stragglers go through a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,6 +14,17 @@ use crate::record::Record;
 /// Maximum number of records in memory, for any window: about 100 MB.
 pub(crate) const HELD_RECORDS_MAX: usize = 1 << 20;
 
+/// An entry of a stream that is put in order of time.
+pub(crate) trait Timed {
+    fn time(&self) -> Nanos;
+}
+
+impl Timed for Record {
+    fn time(&self) -> Nanos {
+        self.time
+    }
+}
+
 /// A record that is too late to be re-ordered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Late {
@@ -22,52 +34,52 @@ pub(crate) enum Late {
     Full,
 }
 
-struct Straggler {
+struct Straggler<T> {
     number: u64,
-    record: Record,
+    record: T,
 }
 
-impl Straggler {
+impl<T: Timed> Straggler<T> {
     fn key(&self) -> (Nanos, u64) {
-        (self.record.time, self.number)
+        (self.record.time(), self.number)
     }
 }
 
-impl PartialEq for Straggler {
-    fn eq(&self, other: &Straggler) -> bool {
+impl<T: Timed> PartialEq for Straggler<T> {
+    fn eq(&self, other: &Straggler<T>) -> bool {
         self.key() == other.key()
     }
 }
-impl Eq for Straggler {}
-impl PartialOrd for Straggler {
-    fn partial_cmp(&self, other: &Straggler) -> Option<Ordering> {
+impl<T: Timed> Eq for Straggler<T> {}
+impl<T: Timed> PartialOrd for Straggler<T> {
+    fn partial_cmp(&self, other: &Straggler<T>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Straggler {
-    fn cmp(&self, other: &Straggler) -> Ordering {
+impl<T: Timed> Ord for Straggler<T> {
+    fn cmp(&self, other: &Straggler<T>) -> Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-pub(crate) struct Reorder {
+pub(crate) struct Reorder<T = Record> {
     window: Nanos,
     held_max: usize,
     /// In order of time and, by construction, of number.
-    in_order: VecDeque<Straggler>,
-    stragglers: BinaryHeap<Reverse<Straggler>>,
+    in_order: VecDeque<Straggler<T>>,
+    stragglers: BinaryHeap<Reverse<Straggler<T>>>,
     next_number: u64,
     newest: Nanos,
     /// Time of the last record released.
     released: Nanos,
 }
 
-impl Reorder {
-    pub(crate) fn new(window: Nanos) -> Reorder {
+impl<T: Timed> Reorder<T> {
+    pub(crate) fn new(window: Nanos) -> Reorder<T> {
         Reorder::with_capacity(window, HELD_RECORDS_MAX)
     }
 
-    fn with_capacity(window: Nanos, held_max: usize) -> Reorder {
+    fn with_capacity(window: Nanos, held_max: usize) -> Reorder<T> {
         Reorder {
             window,
             held_max,
@@ -80,18 +92,19 @@ impl Reorder {
     }
 
     /// Adds the next record of the file.
-    pub(crate) fn push(&mut self, record: Record) -> Result<(), Late> {
-        let back = self.newest.saturating_sub(record.time);
+    pub(crate) fn push(&mut self, record: T) -> Result<(), Late> {
+        let time = record.time();
+        let back = self.newest.saturating_sub(time);
         if back > self.window {
             return Err(Late::Window(back));
         }
-        if record.time < self.released {
+        if time < self.released {
             return Err(Late::Full);
         }
-        self.newest = self.newest.max(record.time);
+        self.newest = self.newest.max(time);
         let entry = Straggler { number: self.next_number, record };
         self.next_number += 1;
-        if self.in_order.back().is_some_and(|last| last.record.time > entry.record.time) {
+        if self.in_order.back().is_some_and(|last| last.record.time() > time) {
             self.stragglers.push(Reverse(entry));
         } else {
             self.in_order.push_back(entry);
@@ -100,14 +113,14 @@ impl Reorder {
     }
 
     /// Returns the next record in order, if no later record of the file can precede it.
-    pub(crate) fn pop_ready(&mut self) -> Option<Record> {
+    pub(crate) fn pop_ready(&mut self) -> Option<T> {
         let first = self.first()?;
         let full = self.in_order.len() + self.stragglers.len() >= self.held_max;
         if full || self.newest.saturating_sub(first) > self.window { self.pop() } else { None }
     }
 
     /// Returns the next record in order, after the end of the file.
-    pub(crate) fn pop(&mut self) -> Option<Record> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         let straggler_first = match (self.stragglers.peek(), self.in_order.front()) {
             (Some(Reverse(straggler)), Some(other)) => straggler < other,
             (Some(_), None) => true,
@@ -118,13 +131,13 @@ impl Reorder {
         } else {
             self.in_order.pop_front()
         }?;
-        self.released = entry.record.time;
+        self.released = entry.record.time();
         Some(entry.record)
     }
 
     fn first(&self) -> Option<Nanos> {
-        let straggler = self.stragglers.peek().map(|Reverse(entry)| entry.record.time);
-        let other = self.in_order.front().map(|entry| entry.record.time);
+        let straggler = self.stragglers.peek().map(|Reverse(entry)| entry.record.time());
+        let other = self.in_order.front().map(|entry| entry.record.time());
         straggler.into_iter().chain(other).min()
     }
 }

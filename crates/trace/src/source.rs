@@ -38,6 +38,8 @@ struct Text {
     compression: Compression,
     consumed: Arc<AtomicU64>,
     records: u64,
+    /// Whether the parser has been told of the end.
+    ended: bool,
 }
 
 impl Source {
@@ -92,7 +94,7 @@ impl Source {
         let Some(parser) = format.parser(options) else {
             return Err(TraceError::NeedsFile { path, what: "Parquet" });
         };
-        let text = Text { lines, parser, compression, consumed, records: 0 };
+        let text = Text { lines, parser, compression, consumed, records: 0, ended: false };
         Ok(Source { path, format, reader: Reader::Text(text), batch: Vec::new(), taken: 0, total_bytes })
     }
 
@@ -145,6 +147,15 @@ impl Source {
         Ok(Some(record))
     }
 
+    /// Returns a device as the trace spells it.
+    pub(crate) fn device_name(&self, device: u32) -> String {
+        let name = match &self.reader {
+            Reader::Text(text) => text.parser.device_name(device),
+            Reader::Memory { .. } | Reader::Parquet(_) => None,
+        };
+        name.unwrap_or_else(|| device.to_string())
+    }
+
     pub(crate) fn line_error(&self, line: u64, problem: String) -> TraceError {
         TraceError::Line { path: self.path.clone(), line, problem }
     }
@@ -154,20 +165,29 @@ impl Text {
     /// Parses the next line, blank or not; returns `false` at the end.
     fn read_line(&mut self, path: &str, batch: &mut Vec<Record>) -> Result<bool, TraceError> {
         let number = self.lines.number() + 1;
-        let line = match self.lines.next() {
+        let (line, is_terminated) = match self.lines.next() {
             Ok(Some(line)) => line,
-            Ok(None) => return Ok(false),
+            Ok(None) => {
+                let is_last = !self.ended;
+                self.ended = true;
+                if is_last {
+                    self.parser.finish(batch);
+                }
+                self.records += batch.len() as u64;
+                return Ok(is_last);
+            }
             Err(source) => return Err(self.failed(path, source)),
         };
-        if line.trim_ascii().is_empty() {
+        if line.trim_ascii().is_empty() || !is_terminated && !self.parser.is_whole(line) {
             return Ok(true);
         }
+        self.parser.at(number);
         self.parser.line(line, batch).map_err(|problem| TraceError::Line {
             path: path.to_owned(),
             line: number,
             problem,
         })?;
-        for record in batch.iter_mut() {
+        for record in batch.iter_mut().filter(|record| record.line == 0) {
             record.line = number;
         }
         self.records += batch.len() as u64;

@@ -175,11 +175,11 @@ impl Trace {
             return Ok(Some(first));
         }
         while let Some(record) = self.source.next()? {
-            if let Some(record) = self.devices.apply(record, self.source.path())? {
+            if let Some(record) = self.devices.apply(record, &self.source)? {
                 return Ok(Some(record));
             }
         }
-        self.devices.finish(self.source.path())?;
+        self.devices.finish(&self.source)?;
         Ok(None)
     }
 

@@ -17,9 +17,11 @@
 //! |---|---|
 //! | spill files of all operators that spill: overlapped, direct, compressed while that pays, within a limit | [`spill`] |
 //! | our external sort and joins in DataFusion's plans, chosen by cost | [`operators`] |
+//! | files in blocks that are read ahead, without a thread that waits | [`blocks`] |
 //! | local files as an object store, whose ranges are read as one batch | [`store`] |
 //! | statements on files by their path, results as a table or a file | [`sql`] |
 
+pub mod blocks;
 pub mod operators;
 pub mod spill;
 pub mod sql;

@@ -4,31 +4,28 @@
 //! Whole files and long ranges are streams with blocks read ahead, but for Arrow IPC, whose reader wants a file. All else (listing, writing, conditions) is done by
 //! [`LocalFileSystem`], which this store wraps: errors, and what `ETag`s mean, are the same.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
-use futures::channel::oneshot;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use futures::StreamExt;
 use futures::future::try_join_all;
 use futures::stream::BoxStream;
-use futures::{FutureExt, Stream, StreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
-use sakiyomi_io::background::{BackgroundIo, ReadBytes, Transfer, read_bytes};
+use sakiyomi_io::background::BackgroundIo;
 use sakiyomi_io::{Access, EngineKind, EngineSpec, Error, IoFile};
 
-use crate::memory::Buffers;
+use crate::blocks::{BlockOptions, BlockReader};
 
 /// Name in errors.
 const NAME: &str = "sakiyomi";
@@ -82,14 +79,6 @@ pub struct LocalStore {
     reader: Arc<Reader>,
 }
 
-/// State shared by a store and its streams.
-#[derive(Debug)]
-struct Reader {
-    io: BackgroundIo,
-    buffers: Buffers,
-    options: StoreOptions,
-}
-
 impl LocalStore {
     /// Wraps a store of local files.
     ///
@@ -108,8 +97,8 @@ impl LocalStore {
         io: BackgroundIo,
         options: StoreOptions,
     ) -> std::result::Result<LocalStore, Error> {
-        let buffers = Buffers::new(options.memory)?;
-        Ok(LocalStore { files, reader: Arc::new(Reader { io, buffers, options }) })
+        let blocks = BlockOptions { memory: options.memory, block: options.block, ahead: options.ahead };
+        Ok(LocalStore { files, reader: Arc::new(Reader { blocks: BlockReader::over(io, blocks)?, options }) })
     }
 
     /// Makes a session read `file://` and `sakiyomi://` by a store of all local files.
@@ -117,10 +106,18 @@ impl LocalStore {
     /// # Errors
     /// If the engine is not available.
     pub fn register(context: &SessionContext, options: StoreOptions) -> std::result::Result<(), Error> {
+        LocalStore::register_in(&context.runtime_env(), options)
+    }
+
+    /// Like [`LocalStore::register`], for all sessions of a runtime.
+    ///
+    /// # Errors
+    /// If the engine is not available.
+    pub fn register_in(runtime: &RuntimeEnv, options: StoreOptions) -> std::result::Result<(), Error> {
         let store = Arc::new(LocalStore::new(LocalFileSystem::new(), options)?);
         for url in ["file:///", "sakiyomi:///"] {
             let url = url.parse().expect("a URL");
-            context.register_object_store(&url, Arc::clone(&store) as _);
+            runtime.register_object_store(&url, Arc::clone(&store) as _);
         }
         Ok(())
     }
@@ -141,33 +138,26 @@ impl LocalStore {
     }
 }
 
+/// The engine and the options of a store.
+#[derive(Debug)]
+struct Reader {
+    blocks: BlockReader,
+    options: StoreOptions,
+}
+
 impl Reader {
     /// Reads a range, which the file has.
     async fn read(&self, file: &Arc<IoFile>, range: Range<u64>) -> Result<Bytes> {
-        let buffer = self.buffers.take_beyond(read_bytes(file, range.clone())).map_err(generic)?;
-        let (tell, told) = oneshot::channel();
-        self.io.submit([Transfer::read(file, range, buffer, move |outcome| {
-            // A reader that is gone needs no bytes.
-            let _ = tell.send(outcome);
-        })]);
-        received(told.await)
+        let mut read = self.blocks.read(file, std::slice::from_ref(&range)).map_err(generic)?;
+        let only = read.pop().expect("one read for one range");
+        only.await.map_err(generic)
     }
 
     /// Reads ranges in one batch.
     async fn read_all(&self, file: &Arc<IoFile>, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let joined = joined(ranges, self.options.gap);
-        let mut transfers = Vec::with_capacity(joined.len());
-        let mut outcomes = Vec::with_capacity(joined.len());
-        for range in &joined {
-            let buffer = self.buffers.take_beyond(read_bytes(file, range.clone())).map_err(generic)?;
-            let (tell, told) = oneshot::channel();
-            transfers.push(Transfer::read(file, range.clone(), buffer, move |outcome| {
-                let _ = tell.send(outcome);
-            }));
-            outcomes.push(told.map(received));
-        }
-        self.io.submit(transfers);
-        let read: Vec<Bytes> = try_join_all(outcomes).await?;
+        let reads = self.blocks.read(file, &joined).map_err(generic)?;
+        let read: Vec<Bytes> = try_join_all(reads).await.map_err(generic)?;
         let part = |range: &Range<u64>| {
             if range.is_empty() {
                 return Bytes::new();
@@ -200,15 +190,6 @@ fn joined(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
     joined
 }
 
-fn received(
-    outcome: std::result::Result<std::result::Result<ReadBytes, Error>, oneshot::Canceled>,
-) -> Result<Bytes> {
-    match outcome {
-        Ok(read) => read.map(Bytes::from_owner).map_err(generic),
-        Err(canceled) => Err(object_store::Error::Generic { store: NAME, source: Box::new(canceled) }),
-    }
-}
-
 fn generic(error: Error) -> object_store::Error {
     object_store::Error::Generic { store: NAME, source: Box::new(error) }
 }
@@ -217,65 +198,6 @@ fn generic(error: Error) -> object_store::Error {
 /// its first message is aligned to 64 bytes, as `arrow-ipc` writes it, and otherwise collects the stream in memory.
 fn is_arrow(location: &Path) -> bool {
     matches!(location.extension(), Some("arrow" | "ipc" | "feather"))
-}
-
-/// A range of a file in blocks, some of which are read ahead.
-struct Blocks {
-    reader: Arc<Reader>,
-    file: Arc<IoFile>,
-    rest: Range<u64>,
-    reads: VecDeque<oneshot::Receiver<std::result::Result<ReadBytes, Error>>>,
-}
-
-impl Blocks {
-    fn read_ahead(&mut self) -> Result<()> {
-        let mut transfers = Vec::new();
-        while self.reads.len() <= self.reader.options.ahead && !self.rest.is_empty() {
-            // Blocks end at multiples of their size, so that those of direct reads do not overlap.
-            let block = self.reader.options.block.max(1) as u64;
-            let end = ((self.rest.start / block + 1) * block).min(self.rest.end);
-            let range = self.rest.start..end;
-            let capacity = read_bytes(&self.file, range.clone());
-            let buffers = &self.reader.buffers;
-            let buffer = match self.reads.is_empty() {
-                true => buffers.take_beyond(capacity).map_err(generic)?,
-                false => match buffers.take(capacity).map_err(generic)? {
-                    Some(buffer) => buffer,
-                    None => break,
-                },
-            };
-            let (tell, told) = oneshot::channel();
-            transfers.push(Transfer::read(&self.file, range, buffer, move |outcome| {
-                let _ = tell.send(outcome);
-            }));
-            self.reads.push_back(told);
-            self.rest.start = end;
-        }
-        self.reader.io.submit(transfers);
-        Ok(())
-    }
-}
-
-impl Stream for Blocks {
-    type Item = Result<Bytes>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
-        let this = self.get_mut();
-        if let Err(error) = this.read_ahead() {
-            this.rest = 0..0;
-            return Poll::Ready(Some(Err(error)));
-        }
-        let Some(first) = this.reads.front_mut() else { return Poll::Ready(None) };
-        let Poll::Ready(outcome) = first.poll_unpin(cx) else { return Poll::Pending };
-        this.reads.pop_front();
-        let read = received(outcome);
-        if read.is_err() {
-            // An error ends the stream.
-            this.reads.clear();
-            this.rest = 0..0;
-        }
-        Poll::Ready(Some(read))
-    }
 }
 
 impl fmt::Display for LocalStore {
@@ -297,13 +219,11 @@ impl ObjectStore for LocalStore {
             Some(file) if file.size() == found.meta.size => file,
             _ => return Ok(found),
         };
-        let blocks = Blocks {
-            reader: Arc::clone(&self.reader),
-            file,
-            rest: found.range.clone(),
-            reads: VecDeque::new(),
-        };
-        Ok(GetResult { payload: GetResultPayload::Stream(blocks.boxed()), ..found })
+        let blocks = self.reader.blocks.stream(&file, found.range.clone());
+        Ok(GetResult {
+            payload: GetResultPayload::Stream(blocks.map(|block| block.map_err(generic)).boxed()),
+            ..found
+        })
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {

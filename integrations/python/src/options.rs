@@ -10,7 +10,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_simulation::{
     Error as SimulationError, MeasuredTrace, NamedDrive, Replaying, TraceSource, Workload,
 };
-use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
+use sakiyomi_trace::{DeviceChoice, DeviceMap, Format, ReadOptions};
 
 use crate::arrow::MemoryTrace;
 use crate::error::exception;
@@ -74,7 +74,7 @@ pub(crate) struct ReadingOptions {
 impl ReadingOptions {
     fn reading(&self) -> PyResult<ReadOptions> {
         let format = self.format.as_deref().map(|name| name.parse::<Format>()).transpose();
-        let device = self.device.as_deref().map(parse_device).transpose();
+        let device = self.device.as_deref().map(str::parse::<DeviceChoice>).transpose();
         let map = match self.map.as_deref() {
             None => DeviceMap::Refuse,
             Some("concat") => DeviceMap::Concat,

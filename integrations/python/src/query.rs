@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrow_array::ffi_stream::ArrowArrayStreamReader;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use sakiyomi_io::{Access, EngineSpec};
@@ -104,12 +104,21 @@ impl Batches for Given {
                 ArrowError::CDataInterface(reason) => reason,
                 other => other.to_string(),
             };
-            let reason = format!("they cannot be read: {}", reason.trim_end());
+            let remedy = if has_no_type(&self.schema) { NO_TYPE_REMEDY } else { "" };
+            let reason = format!("they cannot be read: {}{remedy}", reason.trim_end());
             QueryError::Table { path: BATCHES.into(), reason }
         };
         let next = self.reader.by_ref().find(|next| !matches!(next, Ok(batch) if batch.num_rows() == 0));
         next.transpose().map_err(failed)
     }
+}
+
+/// Polars passes columns of Arrow's type null with a buffer, which the interface forbids.
+const NO_TYPE_REMEDY: &str = " A column has the type null, as of an empty list in Polars: cast it to another type";
+
+/// Returns whether a column, or a part of one, has Arrow's type null.
+fn has_no_type(schema: &SchemaRef) -> bool {
+    schema.flattened_fields().iter().any(|field| field.data_type().is_null())
 }
 
 /// Rows, and the resources of a statement, by the options of the commands.
@@ -198,10 +207,14 @@ impl StatementOptions {
 }
 
 /// Makes an exception of an error of a statement.
+/// Number of the error "no space left on device", the same on every architecture of Linux.
+const ENOSPC: i32 = 28;
+
 fn of_tables(error: &TablesError) -> PyErr {
     match error {
         TablesError::Option(problem) => PyValueError::new_err(problem.clone()),
         TablesError::Query(QueryError::Io(error)) => of_file(error),
+        TablesError::Query(QueryError::SpillFull { .. }) => PyOSError::new_err((ENOSPC, sentence(error))),
         _ => exception(error),
     }
 }

@@ -24,6 +24,8 @@ const PIECE_BYTES: usize = 4 << 20;
 const LIMIT_DEFAULT_BYTES: u64 = 512 << 20;
 /// Smallest step of a fixed distance: a page, as in C.
 const STEP_MIN_BYTES: u64 = 4096;
+/// Least that is asked for at the end of a file, which may hold more than its size says.
+const END_BYTES: usize = 4096;
 /// Pause before a lock is tried again that another thread of a forked process holds.
 const RETRY_PERIOD: Duration = Duration::from_millis(1);
 
@@ -186,14 +188,18 @@ impl Reader {
                 reader.seek(SeekFrom::Start(at))?;
                 Ok(end.saturating_sub(at))
             })?;
-            let Some(left) = usize::try_from(left).ok().filter(|&left| left > 0) else { break };
+            // Files of the kernel, such as those in /proc, have the size 0 whatever they hold.
+            let asked = usize::try_from(left).unwrap_or(usize::MAX).max(END_BYTES);
             let mut read = 0;
-            let part = PyBytes::new_with(py, left, |target| {
+            let part = PyBytes::new_with(py, asked, |target| {
                 read = py.detach(|| self.fill(target))?;
                 Ok(())
             })?;
-            if read < left {
-                parts.push(PyBytes::new(py, &part.as_bytes()[..read]));
+            if read < asked {
+                // Nothing is left of most files, whose only part is returned without a copy.
+                if read > 0 {
+                    parts.push(PyBytes::new(py, &part.as_bytes()[..read]));
+                }
                 break;
             }
             parts.push(part);

@@ -277,3 +277,16 @@ def test_ranges_of_a_forked_process_are_an_error(text):
 
     assert in_fork(child)
     assert ahead.wait(0) in (True, False)
+
+
+def test_a_file_of_the_kernel_is_read_whatever_its_size_says():
+    with open_ahead("/proc/version") as file, open("/proc/version", "rb") as plain:
+        assert file.read() == plain.read()
+    with open_ahead("/proc/self/smaps") as file:
+        assert len(file.read()) > 4096
+
+
+def test_an_empty_file_has_no_bytes(tmp_path):
+    (tmp_path / "empty").write_bytes(b"")
+    with open_ahead(tmp_path / "empty") as file:
+        assert file.read() == b"" and file.read(10) == b""

@@ -127,3 +127,12 @@ def test_a_forked_process_has_no_report():
                 os._exit(0 if "forked" in str(error) else 3)
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_process_that_has_not_waited_has_an_empty_table():
+    with sakiyomi.io_report() as report:
+        pass
+    if not report.files:
+        table = pyarrow.table(report.table())
+        assert table.num_rows == 0
+        assert table.column_names == ["path", "call", "io_wait_ns", "samples"]

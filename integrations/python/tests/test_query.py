@@ -614,3 +614,14 @@ reveal_type(joined_with)
     lines = [line for line in found.stdout.splitlines() if "Revealed type" not in line]
     assert lines == [], found.stdout
     assert "RecordBatches" in found.stdout
+
+
+def test_columns_without_a_type_are_named_with_a_remedy():
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame({"a": [2, 1], "b": [None, None]})
+    try:
+        found = pyarrow.table(sakiyomi.sort(table, "a"))
+    except (sakiyomi.Error, pyarrow.ArrowException) as error:
+        assert "cast it to another type" in str(error)
+    else:
+        assert found["a"].to_pylist() == [1, 2]

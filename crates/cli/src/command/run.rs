@@ -101,6 +101,20 @@ impl FromStr for Distance {
     }
 }
 
+/// The least that can be prefetched.
+const PAGE_BYTES: u64 = 4 << 10;
+
+/// Checks that a size is at least that of a page; a smaller one has probably lost its unit.
+fn ensure_page(option: &str, size: Bytes) -> Result<()> {
+    let number = size.0;
+    ensure!(
+        number >= PAGE_BYTES,
+        "{option} {size}: less than a page of 4KiB cannot be prefetched; give a size such as {}MiB",
+        number.max(1)
+    );
+    Ok(())
+}
+
 impl Run {
     pub(crate) fn run(&self, common: &Common) -> ExitCode {
         self.followed(common).unwrap_or_else(|error| child::failed(&error))
@@ -140,12 +154,13 @@ impl Run {
                 bail!("--step {step} is for a fixed distance; give one, as --limit 64MiB")
             }
             (Distance::Fixed(limit), step) => {
-                let step = step.map_or((limit.0 / 4).max(1), |step| step.0);
-                ensure!(limit.0 > 0, "--limit 0: nothing would be read ahead; give a size, or auto");
-                ensure!(step > 0, "--step 0: nothing would be read; give a size such as 1MiB");
+                let step = step.map_or((limit.0 / 4).max(PAGE_BYTES), |step| step.0);
+                ensure_page("--limit", limit)?;
+                ensure_page("--step", Bytes(step))?;
                 Limit::Fixed { limit: limit.0, step }
             }
         };
+        self.memory.map_or(Ok(()), |memory| ensure_page("--memory", memory))?;
         Ok(Options { limit, memory: self.memory.map(|bytes| bytes.0), watch_only: self.dry_run })
     }
 

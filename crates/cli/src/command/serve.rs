@@ -64,7 +64,7 @@ pub(crate) struct Serve {
     nbd: String,
     /// A built-in drive (`sakiyomi drive list`), a TOML file, a .diskspecs or .parv file of DiskSim, or
     /// fixed:latency=TIME,parallel=N,bandwidth=SIZE/s,spread=SHARE,size=SIZE [default: none, the content's own speed]
-    #[arg(long, value_name = "NAME|FILE|fixed:…", required_unless_present = "file")]
+    #[arg(long, value_name = "NAME|FILE|fixed:…")]
     drive: Option<String>,
     /// Change a setting of the drive, such as cache.read_ahead.max=1MiB; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "drive")]
@@ -211,6 +211,10 @@ impl Serve {
 
     /// Starts the server.
     fn started(&self, common: &Common) -> Result<Server> {
+        ensure!(
+            self.file.is_some() || self.drive.is_some(),
+            "nothing to serve; name a FILE, or give --drive for an empty drive"
+        );
         let options = self.options(common)?;
         if options.address.is_remote() {
             note(&format!(

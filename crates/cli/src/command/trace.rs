@@ -1,7 +1,8 @@
-//! `trace`: describes, converts and generates block traces.
+//! `trace`: describes, converts, generates and records block traces.
 
 mod destination;
 mod generate;
+mod record;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi trace info trace.csv.gz
   sakiyomi trace convert trace.csv.gz trace.parquet
   sakiyomi trace generate pc pc.csv
+  sudo sakiyomi trace record /dev/sdb --for 30s -o sdb.csv.gz
 ";
 
 /// Block traces.
@@ -44,6 +46,9 @@ pub(crate) enum Trace {
     /// Generate a trace: an access pattern, or the workload of a PC
     #[command(subcommand, help_template = HELP, before_help = generate::EXAMPLES)]
     Generate(generate::Generate),
+    /// Record the requests of a live block device
+    #[command(help_template = HELP, before_help = record::EXAMPLES)]
+    Record(record::Record),
     /// List the supported formats
     #[command(help_template = HELP, before_help = "Examples:
   sakiyomi trace formats
@@ -73,8 +78,14 @@ pub(crate) struct Convert {
 }
 
 impl Trace {
+    /// Returns whether it ends by signals itself, or leaves them to a command.
+    pub(crate) fn holds_signals(&self) -> bool {
+        matches!(self, Trace::Record(_))
+    }
+
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         match self {
+            Trace::Record(record) => return record.run(common),
             Trace::Info(info) => info.run(common)?,
             Trace::Convert(convert) => convert.run(common)?,
             Trace::Generate(generate) => generate.run(common)?,
@@ -131,14 +142,7 @@ fn described(name: &str, format: Format, info: &Info) -> String {
     );
     line("writes", format!("{}, {}", number::count(info.writes), number::bytes(info.written_bytes)));
     if info.flushes + info.discards + info.fua_writes > 0 {
-        let (flushes, discards) = (number::count(info.flushes), number::count(info.discards));
-        line(
-            "others",
-            format!(
-                "{flushes} flushes, {discards} discards, {} writes with FUA",
-                number::count(info.fua_writes)
-            ),
-        );
+        line("others", others(info));
     }
     line("devices", info.devices.to_string());
     if let Some(duration) = info.duration_ns {
@@ -171,6 +175,11 @@ fn described(name: &str, format: Format, info: &Info) -> String {
         line("mean queue depth", format!("{depth:.2}"));
     }
     text
+}
+
+fn others(info: &Info) -> String {
+    let [flushes, discards, fua] = [info.flushes, info.discards, info.fua_writes].map(number::count);
+    format!("{flushes} flushes, {discards} discards, {fua} writes with FUA")
 }
 
 fn spread(distribution: &Distribution, format: impl Fn(u64) -> String) -> String {

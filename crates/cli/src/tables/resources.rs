@@ -54,7 +54,7 @@ pub(crate) struct JobArgs {
     threads: Option<u16>,
     /// Read and write with this method (read, pread:N, aio:N, uring:N, uring-sqpoll:N) [default: the fastest by the calibrations;
     /// pread without them]
-    #[arg(long, visible_alias = "engine", value_name = "METHOD", value_parser = parse_table_method, help_heading = RESOURCES)]
+    #[arg(long, value_name = "METHOD", value_parser = parse_table_method, help_heading = RESOURCES)]
     method: Option<EngineSpec>,
     /// Bypass the page cache when tables are read
     #[arg(long, help_heading = RESOURCES, conflicts_with = "buffered")]

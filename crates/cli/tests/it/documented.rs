@@ -89,6 +89,11 @@ const INSTEAD: &[(&str, &str, &str)] = &[
          --fit-until 20s",
         "it replays the trace thousands of times",
     ),
+    (
+        "sakiyomi drive fit work.csv.gz",
+        "sakiyomi drive show nearline-18tb > mine.toml",
+        "the recorded work of a disk is not in the repository",
+    ),
     ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),
     (
         "sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom",
@@ -167,7 +172,7 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 /// Pages whose commands are run by the tests of a workspace of their own, which builds the programs they need.
-const TESTED_ELSEWHERE: &[&str] = &["how-to-datafusion"];
+const TESTED_ELSEWHERE: &[&str] = &["how-to-ballista", "how-to-datafusion"];
 
 /// Returns the pages that are tested here: name and text.
 fn pages() -> Vec<(String, String)> {
@@ -218,6 +223,18 @@ fn prepared(page: &str) -> Scratch {
     let reader = "#!/bin/sh\nexec dd if=disk/file of=/dev/null bs=4k count=5 iflag=direct status=none\n";
     scratch.file("bin/python3", reader);
     scratch.file("job.rec", ten_reads().to_string());
+    // A recording of a disk.
+    let row = |number: u64| {
+        format!(
+            "{},read,{},4096,9000000,{}\n",
+            number * 20_000_000,
+            number * 7_340_032,
+            number * 20_000_000 + 1000
+        )
+    };
+    let rows: String = (0..40).map(row).collect();
+    scratch
+        .file("work.csv.gz", format!("time_ns,op,offset_bytes,length_bytes,response_ns,started_ns\n{rows}"));
     scratch.file("job.sh", "#!/bin/sh\ncat files/* > /dev/null\n");
     for name in ["bin/python3", "job.sh"] {
         fs::set_permissions(scratch.0.join(name), Permissions::from_mode(0o755)).unwrap();

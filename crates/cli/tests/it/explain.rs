@@ -127,7 +127,7 @@ pub(crate) fn ten_reads() -> Value {
     json!({
         "schema": "sakiyomi.recording/1", "program": ["reader"], "elapsed_ns": 110_000_000, "method": "traced", "notes": [],
         "machine": {"cores": 2, "memory_bytes": 1 << 30},
-        "storage": {"device": 7, "latency_ns": 10_000_000, "parallel": 32, "bandwidth_bytes_per_second": 1_000_000_000,
+        "storage": {"device": 7, "latency_ns": 10_000_000, "parallel": 32, "bandwidth_bytes_per_s": 1_000_000_000,
             "read_ahead_bytes": 131_072},
         "files": [{"device": 7, "inode": 1, "name": "/data/file", "size_bytes": 10 << 20, "is_sequential": false}],
         "threads": [{"id": 10, "name": "reader", "begun_ns": 0, "parent": null, "spans": spans, "accesses": accesses}],

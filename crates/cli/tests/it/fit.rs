@@ -130,6 +130,10 @@ fn a_fit_that_makes_the_rest_worse_says_so_first_and_fails_where_a_gain_is_requi
         text.starts_with("The fitted drive is LESS ACCURATE on the held-out part of the trace"),
         "{text}"
     );
+    assert!(
+        text.replace('\n', " ").contains("The times do not follow the phase of this drive's spindle"),
+        "{text}"
+    );
     assert!(said.starts_with("sakiyomi: --require-gain: the fitted drive is LESS ACCURATE"), "{said}");
     assert!(!fs::exists(scratch.0.join("fitted.toml")).unwrap());
     let result = json(&scratch.ok(&format!("{words} --json")))["result"].clone();

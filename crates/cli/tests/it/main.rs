@@ -27,6 +27,7 @@ mod probe;
 mod profile;
 mod progress;
 mod query;
+mod record;
 mod reproduce;
 mod run;
 mod run_unusual;

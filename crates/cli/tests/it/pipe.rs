@@ -1,7 +1,10 @@
-//! Traces through pipes: `-` is standard input and standard output.
+//! Traces and texts through pipes: `-` is standard input and standard output.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use sakiyomi_testing::wait_until;
 
 use crate::scratch::{Scratch, json, repository};
 
@@ -97,4 +100,29 @@ fn a_reader_that_has_seen_enough_of_a_trace_is_no_error() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.starts_with("time_ns,") && said.ends_with("\n0\n"), "{said}");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Signal numbers are bits from 0 on in the sets of `/proc`.
+const SIGTERM_BIT: u64 = 1 << 14;
+
+#[test]
+fn a_command_started_by_nohup_outlives_its_terminal() {
+    let scratch = Scratch::new("nohup");
+    let script = format!("trap '' HUP; exec {} wc -l", env!("CARGO_BIN_EXE_sakiyomi"));
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(&scratch.0).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    wait_until("its handlers are set", || {
+        let status = fs::read_to_string(&status).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        u64::from_str_radix(caught, 16).unwrap() & SIGTERM_BIT != 0
+    });
+    for _ in 0..3 {
+        let hung_up = Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap();
+        assert!(hung_up.success());
+    }
+    child.stdin.take().unwrap().write_all(b"a\nb\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"2\n"[..]));
 }

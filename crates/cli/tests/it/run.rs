@@ -45,6 +45,9 @@ fn what_cannot_be_run_has_the_codes_of_other_such_programs() {
         "run --limit 3x -- true",
         "run --step 1MiB -- true",
         "run --limit 0 -- true",
+        "run --limit 16 -- true",
+        "run --limit 1MiB --step 0 -- true",
+        "run --memory 0 -- true",
         "run --what -- true",
     ] {
         assert_eq!(scratch.run(words).status.code(), Some(125), "{words}");
@@ -55,7 +58,7 @@ fn what_cannot_be_run_has_the_codes_of_other_such_programs() {
         assert_eq!(output.status.code(), Some(125), "{said}");
         assert!(said.starts_with("sakiyomi: cannot follow process ") && said.lines().count() == 1, "{said}");
     }
-    assert_eq!(run(&scratch, "--limit 1", &["true"]).status.code(), Some(0));
+    assert_eq!(run(&scratch, "--limit 4KiB --memory 4KiB", &["true"]).status.code(), Some(0));
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn watching_alone_reads_nothing_and_says_what_would_help() {
     assert_eq!(number(&result, "prefetched_bytes"), 0, "{result}");
     let (saved, elapsed) = (number(&result, "could_save_ns"), number(&result, "elapsed_ns"));
     assert!(saved > 0 && saved <= elapsed, "{result}");
-    assert!(number(&result, "storage_bytes_per_second") > 0, "{result}");
+    assert!(number(&result, "storage_bytes_per_s") > 0, "{result}");
     let advice = &result["readings"][0]["advice"];
     assert!(number(advice, "wanted_bytes") > number(advice, "read_ahead_bytes"), "{result}");
 }

@@ -79,9 +79,10 @@ const PRINTING: &[&str] = &[
 ];
 
 /// Commands tested in `explain.rs` because they need recordings, in `mount.rs`, `serve.rs`, `iorate.rs` and `daemon.rs` because they need a mount or a daemon, in `query.rs` because they need calibrations, in
-/// `measure.rs` because it needs direct I/O, and commands that print no result.
+/// `measure.rs` because it needs direct I/O, in `record.rs` because it needs tracefs, and commands that print no result.
 const ELSEWHERE: &[&str] = &[
     "drive measure",
+    "trace record",
     "explain",
     "whatif",
     "run",

@@ -156,7 +156,8 @@ fn what_cannot_be_judged_is_refused_by_name() {
     let said = on("asked.csv", "");
     assert!(said.contains("asked.csv:2: the request has no measured response time"), "{said}");
     assert!(
-        said.contains("disksim-validation, msr, systor17, hplajw") && said.contains("response_ns"),
+        said.contains("disksim-validation, msr, systor17, blkparse, ftrace, biosnoop, hplajw")
+            && said.contains("response_ns"),
         "{said}"
     );
     scratch.file("labeled.trace", LABELED);

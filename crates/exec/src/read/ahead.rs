@@ -3,6 +3,7 @@
 use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::time::Duration;
 
 use sakiyomi_io::page_cache;
 
@@ -13,6 +14,10 @@ const FETCH_MIN_BYTES: u64 = 1 << 20;
 /// Size in bytes of the kernel's own read-ahead that suffices for any device without a very long latency.
 const READ_AHEAD_ENOUGH: u64 = 2 << 20;
 
+/// Time of a round of the kernel's own read-ahead above which it is latency that is waited for: the transfer takes less on
+/// any device without a long latency.
+const ROUND_MAX: Duration = Duration::from_millis(1);
+
 /// Parameters of the kernel's reads from a device, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Device {
@@ -20,13 +25,23 @@ pub(super) struct Device {
     pub(super) piece: u64,
     /// The kernel's own read-ahead; `None` if it is not reported.
     read_ahead: Option<u64>,
+    /// The kernel's own read-ahead has waited for latency.
+    is_slow: bool,
 }
 
 impl Device {
     /// Returns whether to ask the kernel to fetch ahead; `work_is_low` tells that compute threads may soon starve.
     /// The kernel's own read-ahead uses larger folios, and costs less CPU.
     pub(super) fn needs_help(&self, work_is_low: bool) -> bool {
-        work_is_low && self.read_ahead.is_none_or(|bytes| bytes < READ_AHEAD_ENOUGH)
+        (work_is_low || self.is_slow) && self.read_ahead.is_none_or(|bytes| bytes < READ_AHEAD_ENOUGH)
+    }
+
+    /// Records that `bytes` were loaded by the kernel's own read-ahead alone. If each of its rounds waited for latency, the
+    /// device is helped from now on: compute threads starve during such a load, however much work they had before.
+    pub(super) fn loaded_without_help(&mut self, bytes: u64, took: Duration) {
+        let round = self.read_ahead.unwrap_or(self.piece).max(self.piece);
+        let rounds = bytes.div_ceil(round.max(1)).max(1);
+        self.is_slow |= took > ROUND_MAX.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX));
     }
 }
 
@@ -45,10 +60,16 @@ impl Devices {
             _ => Device {
                 piece: page_cache::piece(file).unwrap_or(128 << 10),
                 read_ahead: page_cache::read_ahead(number),
+                is_slow: false,
             },
         };
         self.last = Some((number, device));
         device
+    }
+
+    /// Keeps what was learned of the device of the last file.
+    pub(super) fn keep(&mut self, device: Device) {
+        self.last.iter_mut().for_each(|(_, last)| *last = device);
     }
 }
 
@@ -85,9 +106,31 @@ impl<'f> Ahead<'f> {
 mod tests {
     use super::*;
 
+    fn device(read_ahead: Option<u64>) -> Device {
+        Device { piece: 128 << 10, read_ahead, is_slow: false }
+    }
+
+    #[test]
+    fn a_device_whose_rounds_wait_for_latency_is_helped_from_then_on() {
+        let is_helped = |read_ahead, bytes, ms| {
+            let mut device = device(read_ahead);
+            device.loaded_without_help(bytes, Duration::from_millis(ms));
+            device.loaded_without_help(2 << 20, Duration::ZERO);
+            device.needs_help(false)
+        };
+        // 16 rounds of 10 ms; the same bytes at 200 MB/s; at 1 GB/s.
+        assert!(is_helped(Some(128 << 10), 2 << 20, 160));
+        assert!(!is_helped(Some(128 << 10), 2 << 20, 10));
+        assert!(!is_helped(Some(128 << 10), 2 << 20, 2));
+        // A single round; no read-ahead at all; long rounds, which are the kernel's own.
+        assert!(is_helped(Some(1 << 20), 256 << 10, 5));
+        assert!(is_helped(Some(0), 2 << 20, 160));
+        assert!(is_helped(None, 0, 2));
+        assert!(!is_helped(Some(READ_AHEAD_ENOUGH), 2 << 20, 160));
+    }
+
     #[test]
     fn the_kernel_is_asked_where_it_reads_little_ahead_and_work_is_low() {
-        let device = |read_ahead| Device { piece: 128 << 10, read_ahead };
         for (read_ahead, helped) in
             [(None, true), (Some(0), true), (Some(128 << 10), true), (Some(READ_AHEAD_ENOUGH), false)]
         {

@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use sakiyomi_io::buffer::class_size;
 use sakiyomi_io::file::IoFile;
@@ -45,12 +46,12 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         let from = Arc::clone(fetch.single.file());
         let metadata = from.file().metadata().ok().filter(|_| self.work.is_usual());
         let device = metadata.map(|metadata| self.devices.of(from.file(), &metadata));
-        let loader = device.and_then(|device| Some((PageLoader::new().ok()?, device)));
+        let mut loader = device.and_then(|device| Some((PageLoader::new().ok()?, device)));
         let mut is_kept = true;
         for part in parts {
             let mut rest = part;
-            if let Some((loader, device)) = loader.as_ref().filter(|_| is_kept) {
-                rest = self.load_into_cache(tasks, file, fetch, (loader, *device), rest);
+            if let Some((loader, device)) = loader.as_mut().filter(|_| is_kept) {
+                rest = self.load_into_cache(tasks, file, fetch, (loader, device), rest);
                 is_kept = rest.is_empty();
             }
             if file.is_over() {
@@ -66,23 +67,29 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
     /// Loads a part of a file into the page cache piece by piece. Returns the rest if pages do not stay there or cannot
     /// be loaded; reading the rest into buffers then reports the error.
     fn load_into_cache(
-        &self,
+        &mut self,
         tasks: &Tasks<'w>,
         file: &FileGuard<'w, 'g, T>,
         fetch: &Arc<Fetch>,
-        (loader, device): (&PageLoader, Device),
+        (loader, device): (&PageLoader, &mut Device),
         part: Range<u64>,
     ) -> Range<u64> {
         let from = fetch.single.file().file();
-        let mut ahead = Ahead::new(from, device, part.clone());
+        let mut ahead = Ahead::new(from, *device, part.clone());
         let most = piece_max(u64::MAX, self.work.read.bytes_ahead(), self.work.read.threads);
         let sizes = self.work.sizes(LOADED_BYTES.start.min(most)..LOADED_BYTES.end.min(most));
         for piece in self.work.shape.grid.tapered(part.clone(), sizes) {
-            if device.needs_help(self.work.blocks.is_low()) {
+            let is_helped = device.needs_help(self.work.blocks.is_low());
+            if is_helped {
                 ahead.keep(piece.start);
             }
+            let begun = Instant::now();
             let is_there = loader.load(from, piece.clone()).is_ok()
                 && residency(from, piece.clone()).is_ok_and(|residency| residency.is_whole());
+            if !is_helped {
+                device.loaded_without_help(piece.end - piece.start, begun.elapsed());
+                self.devices.keep(*device);
+            }
             if !is_there || !self.dispatch_piece(tasks, file, piece.clone(), fetch) {
                 return piece.start..part.end;
             }

@@ -91,7 +91,7 @@ fn rounded(measured: &MeasuredStorage) -> FixedSpec {
     FixedSpec {
         latency: Nanos(to(measured.latency_ns.0, LATENCY_STEP_NS)),
         parallel: measured.parallel,
-        bandwidth: Some(Bytes(to(measured.bandwidth_bytes_per_second, BANDWIDTH_STEP_BYTES))),
+        bandwidth: Some(Bytes(to(measured.bandwidth_bytes_per_s, BANDWIDTH_STEP_BYTES))),
         ..FixedSpec::default()
     }
 }
@@ -161,7 +161,7 @@ fn measure_file(file: &File, size: u64) -> Option<MeasuredStorage> {
         device: 0,
         latency_ns: nanos(latency)?,
         parallel,
-        bandwidth_bytes_per_second: bandwidth,
+        bandwidth_bytes_per_s: bandwidth,
         read_ahead_bytes: None,
         wait_cpu_ns: nanos(cpu.saturating_sub(cached_cpu))?,
     })

@@ -47,7 +47,7 @@ fn scattered_beside_another(reads: u64, latency: u64, computing: u64, occupied: 
         device: DEVICE,
         latency_ns: Nanos(latency),
         parallel: 32,
-        bandwidth_bytes_per_second: 1_000_000_000,
+        bandwidth_bytes_per_s: 1_000_000_000,
         read_ahead_bytes: Some(128 << 10),
         wait_cpu_ns: Nanos::ZERO,
     });
@@ -211,7 +211,7 @@ fn pages_of_a_mapping_that_were_loaded_with_others_are_read_ahead_as_well() {
         device: DEVICE,
         latency_ns: Nanos(latency),
         parallel: 32,
-        bandwidth_bytes_per_second: 1_000_000_000,
+        bandwidth_bytes_per_s: 1_000_000_000,
         read_ahead_bytes: Some(window),
         wait_cpu_ns: Nanos::ZERO,
     });

@@ -88,6 +88,32 @@ impl Signals {
         Ok(Signals { read, before })
     }
 
+    /// Waits until a signal requests that this process ends, for this time at most; returns whether one does.
+    ///
+    /// # Errors
+    /// If the system call fails.
+    pub fn wait_for_end(&self, time: Duration) -> io::Result<bool> {
+        let mut watched = [PollFd::new(&self.read, PollFlags::IN)];
+        let timeout = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+        match poll(&mut watched, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.is_end_requested())
+    }
+
+    /// Reads the pending signals; returns whether one requests that this process ends.
+    fn is_end_requested(&self) -> bool {
+        for ReceivedSignal { signal, .. } in std::iter::from_fn(|| self.next()) {
+            match signal {
+                libc::SIGTSTP => stop(),
+                libc::SIGCHLD | libc::SIGCONT => {}
+                _ => return true,
+            }
+        }
+        false
+    }
+
     /// Returns the next pending signal, if any.
     fn next(&self) -> Option<ReceivedSignal> {
         // SAFETY: all zeros are a valid structure of plain numbers.
@@ -358,14 +384,7 @@ pub fn wait_for_other(number: u32, signals: &Signals) -> io::Result<()> {
     let pidfd = pidfd_open(process, PidfdFlags::empty())?;
     loop {
         let came = wait_for(&pidfd, signals)?;
-        for ReceivedSignal { signal, .. } in std::iter::from_fn(|| signals.next()) {
-            match signal {
-                libc::SIGTSTP => stop(),
-                libc::SIGCHLD | libc::SIGCONT => {}
-                _ => return Ok(()),
-            }
-        }
-        if came.ended {
+        if signals.is_end_requested() || came.ended {
             return Ok(());
         }
     }

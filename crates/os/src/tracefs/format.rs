@@ -13,10 +13,19 @@ pub(super) struct Field {
 impl Field {
     /// Parses a line such as `field:unsigned long i_ino; offset:8; size:8; signed:0;`.
     pub(super) fn find(text: &str, name: &str) -> Option<Field> {
+        Field::find_by(text, |declared| declared == name)
+    }
+
+    /// Parses the line of an array, such as `field:char rwbs[10]; offset:34; size:10; signed:0;`, of any length.
+    pub(super) fn find_array(text: &str, name: &str) -> Option<Field> {
+        Field::find_by(text, |declared| declared.split_once('[').is_some_and(|(found, _)| found == name))
+    }
+
+    fn find_by(text: &str, is_it: impl Fn(&str) -> bool) -> Option<Field> {
         text.lines().find_map(|line| {
             let mut parts = line.trim().split(';').map(str::trim);
             let declared = parts.next()?.strip_prefix("field:")?;
-            if declared.trim_end().rsplit([' ', '*']).next()? != name {
+            if !is_it(declared.trim_end().rsplit([' ', '*']).next()?) {
                 return None;
             }
             let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse().ok();

@@ -272,7 +272,7 @@ fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
 }
 
 /// Serializes the tests: this process's instances are counted.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
+pub(super) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

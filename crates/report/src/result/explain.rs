@@ -139,7 +139,7 @@ pub struct ExplainStorage {
     pub parallel: u64,
     /// Bandwidth in bytes per second; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes_per_second: Option<u64>,
+    pub bytes_per_s: Option<u64>,
     /// Difference between the replayed and the recorded elapsed time, as a share of the latter.
     pub error_ratio: f64,
 }
@@ -335,10 +335,8 @@ impl ExplainStorage {
         if self.latency_ns <= LATENCY_MIN_NS {
             return Fact::new("model of the storage", "none: the program did not wait for it");
         }
-        let bandwidth = self
-            .bytes_per_second
-            .map(|bandwidth| format!(", {}", rate(bandwidth as f64)))
-            .unwrap_or_default();
+        let bandwidth =
+            self.bytes_per_s.map(|bandwidth| format!(", {}", rate(bandwidth as f64))).unwrap_or_default();
         let model = format!(
             "{} an access, {} at a time{bandwidth}; error {}",
             duration(self.latency_ns),

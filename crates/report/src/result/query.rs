@@ -13,6 +13,9 @@ use crate::rows::Rows;
 use crate::section::{Cell, Column, Fact, Finding, Glossary, Notes, Present, Row, Section, Table, Tone};
 use crate::value::Value;
 
+/// Memory of a process beside the limit: its code, stacks and libraries, at most.
+const PROGRAM_MEMORY_MAX_BYTES: u64 = 32 << 20;
+
 /// A query that was executed: a sort, a join, an aggregation, TPC-H query 1, or the generation of tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueryResult {
@@ -272,7 +275,13 @@ impl QueryResult {
     fn memory(&self) -> Fact {
         let limit = bytes(self.memory_limit_bytes);
         let value = match self.memory_peak_bytes {
-            Some(peak) => format!("{} at most, limit {limit}", bytes(peak)),
+            Some(peak) => {
+                let program = bytes(PROGRAM_MEMORY_MAX_BYTES);
+                format!(
+                    "{} at most; limit {limit}, and {program} for code, stacks and libraries",
+                    bytes(peak)
+                )
+            }
             None => format!("limit {limit}"),
         };
         Fact::new("memory", value)

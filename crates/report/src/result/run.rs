@@ -50,7 +50,7 @@ pub struct RunResult {
     pub could_save_ns: Option<u64>,
     /// Throughput of the storage in a test that re-read at most 16 MiB; `None` if it could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub storage_bytes_per_second: Option<u64>,
+    pub storage_bytes_per_s: Option<u64>,
     /// The reason why reads without a file offset (`pread`, mappings) could not be followed, if there were any; as a
     /// clause.
     #[serde(default, skip_serializing_if = "Option::is_none")]

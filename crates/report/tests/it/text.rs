@@ -84,7 +84,7 @@ fn one_run() {
     let mut watched = document.clone();
     watched.result.dry_run = true;
     watched.result.could_save_ns = Some(240_000_000);
-    watched.result.storage_bytes_per_second = Some(200_000_000);
+    watched.result.storage_bytes_per_s = Some(200_000_000);
     let mut idle = document.clone();
     idle.result.prefetched_bytes = 0;
     insta::assert_snapshot!([document, watched, idle].map(|document| shown(&document, PLAIN)).join("\n"));

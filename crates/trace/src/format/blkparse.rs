@@ -1,37 +1,44 @@
 //! Default output of blkparse: `8,0 1 1 0.000000000 697 Q W 223490 + 8 [kjournald]`.
 //!
 //! Device, CPU, sequence number, time in seconds, process, action, operation (RWBS), then the extent in sectors of 512
-//! bytes. One action stands for each command (`ReadOptions::action`); other events, messages and the summary at the end
-//! are skipped. The RWBS letters are those of the kernel's `blk_fill_rwbs`: an `F` before the operation is a flush
-//! before it, an `F` after it is forced unit access.
+//! bytes. One action stands for each command ([`ReadOptions::action`]). If that is Q, I or D, the completions (C) give the
+//! commands their response times, whatever was split or merged in between; other events, messages and the summary at the
+//! end are skipped. A script for bpftrace in the documentation prints the same lines.
 
 use sakiyomi_model::{Bytes, Op, StreamId};
 
+use super::events::Events;
 use super::{Parser, SECTOR_BYTES};
+use crate::block::{BlockEvent, BlockOp, BlockStage, device_number, device_text};
 use crate::field::{NANOS_PER_S, Problem, Shown, blocks, nanos, whole_u32, words};
+use crate::options::ReadOptions;
 use crate::record::Record;
-
-/// Bits of the minor device number in the kernel (`MINORBITS`, linux/kdev_t.h).
-const MINOR_BITS: u32 = 20;
-/// Remaining bits of a 32-bit device number.
-const MAJOR_BITS: u32 = 12;
 
 pub(super) struct Reader {
     action: u8,
+    /// `None` if commands of the action are not paired.
+    events: Option<Events>,
+    line: u64,
     /// Whether the summary has begun, which no events follow.
     in_summary: bool,
 }
 
 impl Reader {
-    pub(super) fn new(action: u8) -> Reader {
-        Reader { action, in_summary: false }
+    pub(super) fn new(options: &ReadOptions) -> Reader {
+        Reader { action: options.action, events: Events::new(options), line: 0, in_summary: false }
     }
 }
 
 impl Parser for Reader {
+    fn at(&mut self, line: u64) {
+        self.line = line;
+    }
+
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem> {
         self.in_summary |= line.starts_with(b"CPU") || line.starts_with(b"Total");
-        if self.in_summary {
+        // The files that blkparse reads; bpftrace begins with `Attaching 5 probes...`.
+        let is_note = line.starts_with(b"Input file ") || line.starts_with(b"Attaching ");
+        if self.in_summary || is_note {
             return Ok(());
         }
         let mut fields = words(line);
@@ -41,83 +48,82 @@ impl Parser for Reader {
         let time = nanos(next()?, NANOS_PER_S, "time (s)")?;
         let process = whole_u32(next()?, "process")?;
         let action = next()?;
-        if action != [self.action] {
+        let stage = match (&self.events, action) {
+            (Some(_), b"Q") => Some(BlockStage::Queued),
+            (Some(_), b"I") => Some(BlockStage::Inserted),
+            (Some(_), b"D") => Some(BlockStage::Issued),
+            (Some(_), b"R") => Some(BlockStage::Requeued),
+            (Some(_), b"C") => Some(BlockStage::Completed),
+            _ => None,
+        };
+        if stage.is_none() && (self.events.is_some() || action != [self.action]) {
             return Ok(());
         }
-        let rwbs = next()?;
-        let extent = extent(fields.next(), fields.next(), fields.next())?;
-        let base = Record {
-            device,
-            stream: StreamId(process),
-            ..Record::new(time, Op::Flush, Bytes::ZERO, Bytes::ZERO)
+        let op = BlockOp::parse(next()?)?;
+        // Messages and SCSI commands have other fields there, and flushes none.
+        let (offset, length) = match (fields.next(), fields.next(), fields.next()) {
+            (Some(sector), Some(b"+"), Some(count)) => extent(op, sector, count)?,
+            _ => (Bytes::ZERO, Bytes::ZERO),
         };
-        commands(base, rwbs, extent, out)
+        match (&mut self.events, stage) {
+            (Some(events), Some(stage)) => events
+                .push(BlockEvent { time, device, stage, op, offset, length, process, line: self.line }, out),
+            _ => {
+                unpaired(
+                    op,
+                    Record {
+                        device,
+                        stream: StreamId(process),
+                        ..Record::new(time, Op::Flush, offset, length)
+                    },
+                    out,
+                );
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<Record>) {
+        if let Some(events) = &mut self.events {
+            events.finish(out);
+        }
+    }
+
+    fn is_whole(&self, line: &[u8]) -> bool {
+        self.in_summary || line.trim_ascii_end().ends_with(b"]")
+    }
+
+    fn device_name(&self, device: u32) -> Option<String> {
+        Some(device_text(device))
     }
 }
 
-/// Packs `major` and `minor` into a device number like the kernel.
-pub(super) fn device_number(major: &[u8], minor: &[u8]) -> Result<u32, Problem> {
-    let (major, minor) = (whole_u32(major, "major device number")?, whole_u32(minor, "minor device number")?);
-    if major >= 1 << MAJOR_BITS || minor >= 1 << MINOR_BITS {
-        return Err(format!("the device {major},{minor} is beyond the kernel's numbers (4095,1048575)"));
-    }
-    Ok(major << MINOR_BITS | minor)
-}
-
-fn device_field(field: &[u8]) -> Result<u32, Problem> {
+pub(super) fn device_field(field: &[u8]) -> Result<u32, Problem> {
     let comma = field.iter().position(|&byte| byte == b',').ok_or_else(|| {
         format!("the line begins with {}, but must with a device as major,minor", Shown(field))
     })?;
-    device_number(&field[..comma], &field[comma + 1..])
+    let major = whole_u32(&field[..comma], "major device number")?;
+    device_number(major, whole_u32(&field[comma + 1..], "minor device number")?)
 }
 
-/// Parses `sector + count` after the operation; `None` for messages and SCSI commands, which have other fields there.
-fn extent(
-    sector: Option<&[u8]>,
-    plus: Option<&[u8]>,
-    count: Option<&[u8]>,
-) -> Result<Option<(Bytes, Bytes)>, Problem> {
-    match (sector, plus, count) {
-        (Some(sector), Some(b"+"), Some(count)) => {
-            let offset = blocks(sector, SECTOR_BYTES, "sector")?;
-            Ok(Some((offset, blocks(count, SECTOR_BYTES, "sector count")?)))
-        }
-        _ => Ok(None),
+/// Parses `sector + count`. A flush has no extent, and some versions of the kernel report 2^64 − 1 for its sector.
+pub(super) fn extent(op: BlockOp, sector: &[u8], count: &[u8]) -> Result<(Bytes, Bytes), Problem> {
+    let length = blocks(count, SECTOR_BYTES, "sector count")?;
+    if op.op.is_none() || length.is_zero() {
+        return Ok((Bytes::ZERO, Bytes::ZERO));
     }
+    Ok((blocks(sector, SECTOR_BYTES, "sector")?, length))
 }
 
-/// Appends the requests of an event: a flush, the command itself, both, or none.
-fn commands(
-    base: Record,
-    rwbs: &[u8],
-    extent: Option<(Bytes, Bytes)>,
-    out: &mut Vec<Record>,
-) -> Result<(), Problem> {
-    let (flush_first, rest) = match rwbs {
-        [b'F', rest @ ..] => (true, rest),
-        rest => (false, rest),
-    };
-    if flush_first {
-        out.push(base);
+/// Appends the commands of an event that is not paired, which has the extent of `base`: a flush, the command itself,
+/// both, or none.
+pub(super) fn unpaired(op: BlockOp, base: Record, out: &mut Vec<Record>) {
+    if op.preflush {
+        out.push(Record { offset: Bytes::ZERO, length: Bytes::ZERO, ..base });
     }
-    let op = match rest.first() {
-        Some(b'R') => Op::Read,
-        Some(b'W') => Op::Write,
-        Some(b'D') => Op::Discard,
-        // A flush alone, a command without data, a zone operation.
-        Some(b'F' | b'N' | b'S' | b'Z' | b'M' | b'A') | None => return Ok(()),
-        Some(_) => {
-            return Err(format!(
-                "the operation is {}, but must be one of the kernel's RWBS letters",
-                Shown(rwbs)
-            ));
-        }
-    };
-    if let Some((offset, length)) = extent.filter(|(_, length)| !length.is_zero()) {
-        let fua = rest[1..].contains(&b'F');
-        out.push(Record { op, fua, offset, length, ..base });
+    if let Some(data) = op.op.filter(|_| !base.length.is_zero()) {
+        out.push(Record { op: data, fua: op.fua, ..base });
     }
-    Ok(())
 }
 
 fn incomplete(line: &[u8]) -> Problem {
@@ -129,9 +135,10 @@ fn incomplete(line: &[u8]) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use sakiyomi_model::Nanos;
+
     use super::super::{Format, parse_text};
     use super::*;
-    use sakiyomi_model::Nanos;
 
     const EVENTS: &str = "\
   8,0    1        1     0.000000000   697  G   W 223490 + 8 [kjournald]
@@ -157,7 +164,7 @@ CPU0 (8,0):
     #[test]
     fn queued_commands_are_taken_with_their_flushes_and_fua() {
         let wanted = [
-            record(1_829, Op::Write, 223_490, 8),
+            Record { response: Some(Nanos(5_171)), ..record(1_829, Op::Write, 223_490, 8) },
             record(3_000, Op::Flush, 0, 0),
             Record { fua: true, ..record(3_000, Op::Write, 300, 8) },
             record(4_000, Op::Flush, 0, 0),
@@ -168,7 +175,7 @@ CPU0 (8,0):
 
     #[test]
     fn another_action_may_be_chosen() {
-        let mut reader = Reader::new(b'C');
+        let mut reader = Reader::new(&ReadOptions { action: b'C', ..ReadOptions::default() });
         let mut records = Vec::new();
         for line in EVENTS.lines() {
             reader.line(line.as_bytes(), &mut records).unwrap();

@@ -24,6 +24,10 @@ pub enum Format {
     Systor17,
     /// Output of blkparse.
     Blkparse,
+    /// The kernel's block events as text: of tracefs, trace-cmd or perf.
+    Ftrace,
+    /// Output of biosnoop, of BCC or libbpf-tools.
+    Biosnoop,
     /// fio's I/O log, versions 2 and 3.
     Fio,
     /// CloudPhysics vSCSI, decoded to CSV.
@@ -36,7 +40,7 @@ pub enum Format {
 
 impl Format {
     /// All formats, in the order of lists.
-    pub const ALL: [Format; 13] = [
+    pub const ALL: [Format; 15] = [
         Format::Sakiyomi,
         Format::Parquet,
         Format::Disksim,
@@ -46,6 +50,8 @@ impl Format {
         Format::Spc,
         Format::Systor17,
         Format::Blkparse,
+        Format::Ftrace,
+        Format::Biosnoop,
         Format::Fio,
         Format::Cloudphysics,
         Format::Hadoop,
@@ -65,6 +71,8 @@ impl Format {
             Format::Spc => "spc",
             Format::Systor17 => "systor17",
             Format::Blkparse => "blkparse",
+            Format::Ftrace => "ftrace",
+            Format::Biosnoop => "biosnoop",
             Format::Fio => "fio",
             Format::Cloudphysics => "cloudphysics",
             Format::Hadoop => "hadoop",
@@ -84,7 +92,11 @@ impl Format {
             Format::Msr => "FILETIME, host, disk, Read|Write, offset and size in bytes, response in 100 ns",
             Format::Spc => "ASU, LBA, size in bytes, r|w, time in s, separated by commas",
             Format::Systor17 => "Timestamp and Response in s, IOType, LUN, Offset and Size in bytes",
-            Format::Blkparse => "blkparse's default output",
+            Format::Blkparse => {
+                "blkparse's default output: device, CPU, sequence, time in s, process, action, RWBS, …"
+            }
+            Format::Ftrace => "the kernel's block events, as tracefs, trace-cmd and perf print them",
+            Format::Biosnoop => "output of biosnoop of BCC or libbpf-tools, with its header",
             Format::Fio => "fio iolog, version 2 or 3",
             Format::Cloudphysics => "CSV: time_us,scsi_op_hex,bytes,lba512",
             Format::Hadoop => "CSV: issue_us,lba512,sectors,op",
@@ -95,13 +107,25 @@ impl Format {
     /// Returns whether the format contains the response time of each command. In sakiyomi's own formats it is optional.
     #[must_use]
     pub fn has_times(self) -> bool {
-        matches!(self, Format::DisksimValidation | Format::Msr | Format::Systor17 | Format::Hplajw)
+        matches!(
+            self,
+            Format::DisksimValidation
+                | Format::Msr
+                | Format::Systor17
+                | Format::Hplajw
+                | Format::Blkparse
+                | Format::Ftrace
+                | Format::Biosnoop
+        )
     }
 
     /// Returns whether the format contains the origin of each command.
     #[must_use]
     pub(crate) fn has_streams(self) -> bool {
-        matches!(self, Format::Sakiyomi | Format::Parquet | Format::Blkparse)
+        matches!(
+            self,
+            Format::Sakiyomi | Format::Parquet | Format::Blkparse | Format::Ftrace | Format::Biosnoop
+        )
     }
 }
 

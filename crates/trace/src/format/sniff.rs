@@ -5,6 +5,8 @@
 //! lines, for example, both have five columns of numbers, and only evidence that excludes one decides: MQSim has no
 //! decimal point in its first column and no operation but 0 and 1, whereas any line of MQSim is also valid in DiskSim.
 
+use sakiyomi_model::Nanos;
+
 use crate::error::TraceError;
 use crate::field::Shown;
 use crate::format::{Format, parquet};
@@ -27,8 +29,10 @@ pub(crate) fn sniff(path: &str, sample: &[u8], complete: bool) -> Result<Format,
     if sample.contains(&0) {
         return Err(refuse("it is binary, and neither gzip, zstd nor Parquet".to_owned()));
     }
+    // The last line that a tool wrote before it was killed may be cut off.
+    let unended = complete && !sample.ends_with(b"\n");
     let verdicts: Vec<_> =
-        Format::ALL.into_iter().filter_map(|format| Some((format, fit(format, &lines)?))).collect();
+        Format::ALL.into_iter().filter_map(|format| Some((format, fit(format, &lines, unended)?))).collect();
     let mut fitting = verdicts.iter().filter(|(_, fit)| fit.problem.is_none()).map(|&(format, _)| format);
     match (fitting.next(), fitting.next()) {
         (Some(format), None) => Ok(format),
@@ -47,10 +51,16 @@ struct Fit {
     problem: Option<String>,
 }
 
-fn fit(format: Format, lines: &[(usize, &[u8])]) -> Option<Fit> {
-    let mut parser = format.parser(&ReadOptions::default())?;
+fn fit(format: Format, lines: &[(usize, &[u8])], unended: bool) -> Option<Fit> {
+    // Any order of events will do.
+    let options = ReadOptions { sort_window: Nanos::MAX, ..ReadOptions::default() };
+    let mut parser = format.parser(&options)?;
     let mut records = Vec::new();
     for (read, &(number, line)) in lines.iter().enumerate() {
+        let is_last = read > 0 && read + 1 == lines.len() && lines.len() < SAMPLE_LINES;
+        if unended && is_last && !parser.is_whole(line) {
+            break;
+        }
         if let Err(problem) = parser.line(line, &mut records) {
             return Some(Fit { lines: read, problem: Some(format!("line {number}: {problem}")) });
         }
@@ -106,6 +116,11 @@ mod tests {
         assert_eq!(format("Timestamp,Response,IOType,LUN,Offset,Size\n"), Format::Systor17);
         assert_eq!(format("1455591804.3,0.006,R,0,203468398592,32768\n"), Format::Systor17);
         assert_eq!(format("  8,0 1 1 0.000000000 697 G W 223490 + 8 [kjournald]\n"), Format::Blkparse);
+        assert_eq!(
+            format("dd-1 [000] ..... 1.5: block_rq_issue: 8,0 R 4096 () 64 + 8 [dd]\n"),
+            Format::Ftrace
+        );
+        assert_eq!(format("TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n"), Format::Biosnoop);
         assert_eq!(format("fio version 2 iolog\n/f add\n"), Format::Fio);
         assert_eq!(format("time_us,scsi_op_hex,bytes,lba512\n0,2a,512,4\n"), Format::Cloudphysics);
         assert_eq!(format("issue_us,lba512,sectors,op\n"), Format::Hadoop);

@@ -5,7 +5,7 @@ use std::io::{Cursor, Write};
 use proptest::prelude::*;
 use sakiyomi_model::{Bytes, Nanos, StreamId};
 use sakiyomi_testing::ScratchFile;
-use sakiyomi_trace::{DeviceMap, Format, ReadOptions, Record, Trace, TraceError};
+use sakiyomi_trace::{DeviceChoice, DeviceMap, Format, ReadOptions, Record, Trace, TraceError};
 
 fn open(text: impl Into<Vec<u8>>, options: &ReadOptions) -> Result<Vec<Record>, TraceError> {
     Trace::from_reader(Cursor::new(text.into()), "t", options)?.collect()
@@ -74,7 +74,10 @@ fn several_devices_need_a_choice() {
         "t:2: device 5 appears beside device 3, and a drive is one device; take one of them with --device 3, or put \
          all on one address space with --map concat"
     );
-    let one = |device| open(text, &ReadOptions { device: Some(device), ..of(Format::Mqsim) });
+    let one = |device| {
+        let device = Some(DeviceChoice::Number(device));
+        open(text, &ReadOptions { device, ..of(Format::Mqsim) })
+    };
     assert_eq!(one(5).unwrap().len(), 1);
     assert_eq!(one(4).unwrap_err().to_string(), "t has no record of device 4; it has records of 3, 5");
     let kept = open(text, &ReadOptions { map: DeviceMap::Keep, ..of(Format::Mqsim) }).unwrap();

@@ -75,6 +75,8 @@ class Result(Record):
     __slots__ = ("_document",)
     _document: str
     _TABLE: ClassVar[str] = ""
+    # Columns of that table when it has no rows: name and kind.
+    _COLUMNS: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     def __init__(self, document: str) -> None:
         object.__setattr__(self, "_document", document)
@@ -105,6 +107,8 @@ class Result(Record):
         >>> frame = polars.DataFrame(result.table("chunks"))  # doctest: +SKIP
         """
         key = self._TABLE if key is None else key
+        if key == self._TABLE and self._fields.get(key) == []:
+            return _native.Table([(name, kind, []) for name, kind in self._COLUMNS])
         if key not in self.tables:
             raise KeyError(f"{type(self).__name__} has no table {key!r}; it has {', '.join(self.tables) or 'none'}")
         return _native.Table(_columns(self._fields[key], self._fields.get("varied", [])))

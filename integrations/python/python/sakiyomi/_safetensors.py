@@ -60,7 +60,7 @@ def load_safetensors(
     try:
         import numpy
     except ImportError as error:
-        raise Error("load_safetensors needs NumPy; install the package numpy") from error
+        raise ImportError("load_safetensors needs NumPy; install the package numpy") from error
     tensors, data = _read_header(os.fsdecode(path))
     if names is None:
         names = sorted(tensors, key=lambda name: tensors[name][2])
@@ -93,7 +93,7 @@ def _dtype(numpy: Any, path: PathLike, name: str, kind: str) -> Any:
     try:
         import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
-        raise Error(
+        raise ImportError(
             f"the tensor {name!r} of {os.fsdecode(path)} has the type {kind}, which NumPy has not; "
             "install the package ml_dtypes"
         ) from error

@@ -17,6 +17,8 @@ class IoReport(Result, _Tabular):
 
     __slots__ = ("_watch",)
     _TABLE = "files"
+    # Of a process that has not waited.
+    _COLUMNS = (("path", "text"), ("call", "text"), ("io_wait_ns", "i64"), ("samples", "i64"))
     _watch: _native.IoWatch | None
 
     def __init__(self, document: str | None = None) -> None:

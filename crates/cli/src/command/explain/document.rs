@@ -97,7 +97,7 @@ pub(crate) fn storage(present: &Present<'_>) -> ExplainStorage {
     ExplainStorage {
         latency_ns: present.storage.latency.0,
         parallel: u64::from(present.storage.parallel),
-        bytes_per_second: present.storage.bandwidth.map(|bandwidth| bandwidth.0),
+        bytes_per_s: present.storage.bandwidth.map(|bandwidth| bandwidth.0),
         error_ratio: present.error_ratio,
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn result(
         io_hidden_ns: summary.io_hidden.map(|hidden| hidden.0),
         saved_ns: summary.saved.map(|saved| saved.0),
         could_save_ns: summary.could_save.map(|saved| saved.0),
-        storage_bytes_per_second: summary.storage_rate,
+        storage_bytes_per_s: summary.storage_rate,
         unseen: unseen(summary),
         programs: summary.programs,
         files: summary.files,

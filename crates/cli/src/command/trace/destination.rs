@@ -29,16 +29,13 @@ impl DestinationArgs {
     /// # Errors
     /// If it cannot be written, or is Parquet for a terminal.
     pub(super) fn open(&self) -> Result<Destination> {
-        let format = self.to.unwrap_or_else(|| OutFormat::of_path(&self.into));
-        if self.into.as_os_str() != "-" {
-            return Ok(Destination::File(Writer::create(&self.into, format)?, self.into.clone()));
-        }
-        ensure!(
-            format != OutFormat::Parquet || !io::stdout().is_terminal(),
-            "Parquet is not written to a terminal; redirect standard output, or name a file"
-        );
-        Ok(Destination::Stdout(Writer::new(stdout(), "standard output", format, Packing::Plain)?))
+        Destination::open(&self.into, self.to)
     }
+}
+
+/// Returns why a trace cannot be written to standard output while a command runs.
+pub(super) fn cannot_record_to_stdout() -> &'static str {
+    "standard output belongs to the command; name a file with --output"
 }
 
 /// A trace that is being written.
@@ -48,6 +45,22 @@ pub(super) enum Destination {
 }
 
 impl Destination {
+    /// Creates a destination in this format, or that of the file name.
+    ///
+    /// # Errors
+    /// If it cannot be written, or is Parquet for a terminal.
+    pub(super) fn open(into: &Path, to: Option<OutFormat>) -> Result<Destination> {
+        let format = to.unwrap_or_else(|| OutFormat::of_path(into));
+        if into.as_os_str() != "-" {
+            return Ok(Destination::File(Writer::create(into, format)?, into.to_owned()));
+        }
+        ensure!(
+            format != OutFormat::Parquet || !io::stdout().is_terminal(),
+            "Parquet is not written to a terminal; redirect standard output, or name a file"
+        );
+        Ok(Destination::Stdout(Writer::new(stdout(), "standard output", format, Packing::Plain)?))
+    }
+
     pub(super) fn write(&mut self, record: &Record) -> Result<()> {
         match self {
             Destination::File(writer, _) => writer.write(record),
@@ -56,23 +69,34 @@ impl Destination {
         Ok(())
     }
 
-    /// Finishes the trace and prints a summary of it; not to standard output if the trace was written there.
-    pub(super) fn finish(self, common: &Common) -> Result<()> {
-        match self {
-            Destination::File(writer, path) => {
-                let records = writer.finish()?;
-                if common.json {
-                    return print_result(SCHEMA, &summary(records, &path));
-                }
-                common.note(&format!("written: {}, {} records", path.display(), number::count(records)));
-            }
+    /// Finishes the trace; returns its number of records.
+    pub(super) fn close(self) -> Result<u64> {
+        Ok(match self {
+            Destination::File(writer, _) => writer.finish()?,
             Destination::Stdout(writer) => {
                 let records = writer.records();
                 writer.into_inner()?.flush().context("cannot write standard output")?;
-                if common.json {
-                    note_pretty_json(&Envelope { schema: SCHEMA, result: summary(records, Path::new("-")) });
-                }
+                records
             }
+        })
+    }
+
+    /// Finishes the trace and prints a summary of it; not to standard output if the trace was written there.
+    pub(super) fn finish(self, common: &Common) -> Result<()> {
+        let path = match &self {
+            Destination::File(_, path) => Some(path.clone()),
+            Destination::Stdout(_) => None,
+        };
+        let records = self.close()?;
+        match path {
+            Some(path) if common.json => return print_result(SCHEMA, &summary(records, &path)),
+            Some(path) => {
+                common.note(&format!("written: {}, {} records", path.display(), number::count(records)))
+            }
+            None if common.json => {
+                note_pretty_json(&Envelope { schema: SCHEMA, result: summary(records, Path::new("-")) })
+            }
+            None => {}
         }
         Ok(())
     }

@@ -122,7 +122,7 @@ fn would_help(result: &RunResult, waits: f64) -> String {
         return why(result, waits)
             .map_or_else(|| format!("{waited}; prefetching would gain hardly anything."), but);
     }
-    let delivers = result.storage_bytes_per_second.map_or(String::new(), |bytes_per_s| {
+    let delivers = result.storage_bytes_per_s.map_or(String::new(), |bytes_per_s| {
         format!(", because the storage delivers {} to parallel reads", rate(bytes_per_s as f64))
     });
     format!(
@@ -264,7 +264,7 @@ mod tests {
             elapsed_ns: 4 * SECOND,
             io_wait_ns: 3 * SECOND,
             could_save_ns: Some(5 * SECOND / 2),
-            storage_bytes_per_second: Some(200_000_000),
+            storage_bytes_per_s: Some(200_000_000),
             ..RunResult::default()
         };
         let said = verdict(&result);

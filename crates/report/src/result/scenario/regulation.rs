@@ -141,9 +141,11 @@ pub(crate) fn regulated(result: &ScenarioResult) -> impl Iterator<Item = (&Scena
 /// Returns a table with one row for each point, and for each regulated program if there are several.
 pub(super) fn table(result: &ScenarioResult) -> Table {
     let any = |is: fn(&RegulationPoint) -> bool| regulated(result).any(|(_, regulation)| is(regulation));
-    let items = regulated(result).flat_map(|(point, regulation)| {
-        // Without a program with a rate there is still a row for the throughput.
-        let owners = regulation.owners.iter().map(Some).chain(regulation.owners.is_empty().then_some(None));
+    let items = result.points.iter().flat_map(|point| {
+        let regulation = point.regulation.as_ref();
+        let owners = regulation.map_or(&[][..], |regulation| &regulation.owners);
+        // Without a program with a rate there is still a row: of the throughput, or of the point.
+        let owners = owners.iter().map(Some).chain(owners.is_empty().then_some(None));
         owners.enumerate().map(move |(index, owner)| Item { point, regulation, is_first: index == 0, owner })
     });
     let rows = Rows::new("points", "All points", items);
@@ -178,7 +180,8 @@ pub(super) fn table(result: &ScenarioResult) -> Table {
 /// A program with a rate at a point.
 struct Item<'a> {
     point: &'a ScenarioPoint,
-    regulation: &'a RegulationPoint,
+    /// None of a point at which no program has a rate.
+    regulation: Option<&'a RegulationPoint>,
     is_first: bool,
     owner: Option<&'a RegulatedProgram>,
 }
@@ -190,7 +193,7 @@ impl Item<'_> {
 
     /// Returns a figure of the point, only in its first row.
     fn first(&self, of: fn(&RegulationPoint) -> Value) -> Value {
-        if self.is_first { of(self.regulation) } else { "".into() }
+        if self.is_first { Value::known(self.regulation, of) } else { "".into() }
     }
 }
 

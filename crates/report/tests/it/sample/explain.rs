@@ -56,7 +56,7 @@ pub(crate) fn explained() -> Document<ExplainResult> {
         storage: Some(ExplainStorage {
             latency_ns: 10 * MS,
             parallel: 24,
-            bytes_per_second: Some(200_000_000),
+            bytes_per_s: Some(200_000_000),
             error_ratio: 0.012,
         }),
         predictions: vec![

@@ -1,0 +1,25 @@
+//! SIGHUP, as `nohup` has it.
+#![allow(unsafe_code)]
+
+use std::mem;
+use std::ptr;
+
+/// Calls `set`, which sets handlers of signals, and ignores SIGHUP again if it was ignored before: `nohup` starts programs
+/// that shall survive their terminal.
+pub fn kept_ignored<R>(set: impl FnOnce() -> R) -> R {
+    let was_ignored = is_ignored();
+    let result = set();
+    if was_ignored {
+        // SAFETY: it replaces the action of a signal by ignoring it, and no other thread depends on that.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    }
+    result
+}
+
+fn is_ignored() -> bool {
+    // SAFETY: all zeros are a valid `sigaction`.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: without a new action the call only writes the present one.
+    let asked = unsafe { libc::sigaction(libc::SIGHUP, ptr::null(), &mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+}
