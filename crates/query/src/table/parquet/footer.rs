@@ -67,7 +67,6 @@ impl ParquetFile {
         })
         .map_err(name_file(&path))?;
         let check = |index, group: &RowGroupMetaData| {
-            check_codecs(group, &path)?;
             let checked = check_group(group, source.size);
             checked.map_err(|how| damaged(&path, format_args!("row group {index}: {how}")))
         };
@@ -119,14 +118,19 @@ impl ParquetFile {
     }
 }
 
-/// Refuses compression for which this build has no decoder.
-fn check_codecs(group: &RowGroupMetaData, path: &Path) -> Result<(), Error> {
+/// Refuses compression of columns to be read for which this build has no decoder.
+pub(super) fn check_codecs(
+    group: &RowGroupMetaData,
+    leaves: &[(usize, usize)],
+    path: &Path,
+) -> Result<(), Error> {
     let name = |chunk: &ColumnChunkMetaData| match chunk.compression() {
         Compression::BROTLI(_) => Some("brotli"),
         Compression::LZO => Some("lzo"),
         _ => None,
     };
-    let Some((chunk, codec)) = group.columns().iter().find_map(|chunk| Some((chunk, name(chunk)?))) else {
+    let mut chunks = leaves.iter().map(|&(leaf, _)| group.column(leaf));
+    let Some((chunk, codec)) = chunks.find_map(|chunk| Some((chunk, name(chunk)?))) else {
         return Ok(());
     };
     let column = chunk.column_path().string();
