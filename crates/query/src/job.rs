@@ -308,6 +308,10 @@ impl Job {
     }
 }
 
+/// Beside other spill directories, one in memory is used while it and the operators have reserved less than one part in
+/// this many of the allocator memory: the rest is for the operators.
+const HEAP_SPACE_PARTS: usize = 4;
+
 /// The memory limit of a job as the space of a spill file in memory.
 #[derive(Debug)]
 struct HeapSpace {
@@ -325,6 +329,15 @@ impl SpaceLimit for HeapSpace {
                 "the spill directory lies in memory (tmpfs), and the spilled data exceeds the memory limit; choose a directory on disk with --spill",
             )
         })
+    }
+
+    fn has(&self, bytes: u64) -> bool {
+        // Alone, it has room until it has none, and then says why.
+        if self.job.options().spill.len() <= 1 {
+            return true;
+        }
+        let kept = self.job.shared.heap - self.job.shared.heap / HEAP_SPACE_PARTS;
+        (self.job.available() as u64).checked_sub(kept as u64).is_some_and(|left| left >= bytes)
     }
 
     fn give_back(&self, bytes: u64) {

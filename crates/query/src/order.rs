@@ -113,7 +113,7 @@ fn split_item<'a>(text: &'a str, whole: &str) -> Result<(Item, &'a str), Error> 
 }
 
 /// Returns the text between quotes and the rest of the input; `None` if the closing quote is missing.
-fn split_quoted(text: &str) -> Option<(String, &str)> {
+pub(crate) fn split_quoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text.strip_prefix('"')?;
     loop {

@@ -202,8 +202,9 @@ impl Encoder {
     fn new(job: &Job, schema: &SchemaRef, options: &OutputOptions) -> Result<Encoder, Error> {
         check_types(schema)?;
         let is_ipc = matches!(options.format, Format::ArrowFile | Format::ArrowStream);
-        let schema =
-            Arc::new(plain_schema(schema, |place| is_ipc && options.dictionaries.contains_key(&place)));
+        let plain = plain_schema(schema, |place| is_ipc && options.dictionaries.contains_key(&place));
+        let is_parquet = options.format == Format::Parquet;
+        let schema = Arc::new(if is_parquet { parquet::stored_schema(&plain) } else { plain });
         let compression = options.compression;
         let kind = match options.format {
             Format::Parquet => EncoderKind::Parquet(parquet::Encoder::new(&schema, compression)?),

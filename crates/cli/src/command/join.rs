@@ -20,8 +20,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Join two tables on equal columns, within a memory limit.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A condition is LEFT=RIGHT, or one name that both tables have; several are separated by commas. Null keys \
-never join; NaN equals NaN. A column of the right table with the name of a left one gets the suffix _right.
+    after_help = "A condition is LEFT=RIGHT, or one name that both tables have; several are separated by commas. A name that \
+contains `=` or `,` is written in double quotes. Null keys never join; NaN equals NaN. A column of the right table with the name of a left one gets the suffix _right.
 --where and --select apply to the joined rows. The result is in ascending order of the key, with null keys last, if \
 both tables are sorted and merged, and in no order if the smaller one is loaded into a hash table, as it is by default if \
 it takes little of the memory. --ordered always sorts."

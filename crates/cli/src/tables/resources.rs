@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use sakiyomi_io::{Access, EngineSpec};
+use sakiyomi_io::{Access, EngineKind, EngineSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_os::allocator::{self, Keep};
 use sakiyomi_query::Job;
@@ -26,6 +26,17 @@ const KEPT_MAX_BYTES: u64 = 8 << 20;
 /// Arenas: memory that is freed in one of them is not reused by the others.
 const ALLOCATOR_ARENAS: i32 = 2;
 
+/// Parses an I/O method of a command on tables: an error names those that these commands have.
+fn parse_table_method(text: &str) -> Result<EngineSpec, String> {
+    let (name, _) = text.split_once(':').unwrap_or((text, ""));
+    match EngineKind::ALL.into_iter().find(|kind| kind.name() == name) {
+        Some(kind) if kind.uses_buffers() && kind != EngineKind::Null => parse_method(text),
+        _ => Err(format!(
+            "`{text}` is not a method of tables; give read, pread:N, aio:N, uring:N or uring-sqpoll:N"
+        )),
+    }
+}
+
 /// Sets the allocator for jobs with this memory limit, in bytes.
 pub(crate) fn keep_memory(limit: u64) {
     let bytes = (limit / KEPT_PARTS).min(KEPT_MAX_BYTES) as i32;
@@ -43,7 +54,7 @@ pub(crate) struct JobArgs {
     threads: Option<u16>,
     /// Read and write with this method (read, pread:N, aio:N, uring:N, uring-sqpoll:N) [default: the fastest by the calibrations;
     /// pread without them]
-    #[arg(long, value_name = "METHOD", value_parser = parse_method, help_heading = RESOURCES)]
+    #[arg(long, value_name = "METHOD", value_parser = parse_table_method, help_heading = RESOURCES)]
     method: Option<EngineSpec>,
     /// Bypass the page cache when tables are read
     #[arg(long, help_heading = RESOURCES, conflicts_with = "buffered")]

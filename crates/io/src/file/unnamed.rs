@@ -60,10 +60,16 @@ pub(crate) fn create_hidden(path: &Path, flags: OFlags) -> io::Result<(File, Pat
     Ok((opened?, name))
 }
 
+/// Characters of a file's name in its hidden name. With four bytes each, and the numbers, they are fewer than the 255
+/// bytes that a name may have.
+const HIDDEN_NAME_CHARS: usize = 50;
+
 /// Returns a name in the directory of `path` that no other file of this process has.
 pub(crate) fn hidden_name(path: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    // The name itself may be as long as the file system allows.
+    let name: String = name.chars().take(HIDDEN_NAME_CHARS).collect();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     Ok(directory_of(path).join(format!(".{name}.{}.{number}.tmp", process::id())))
 }

@@ -83,7 +83,11 @@ impl Aggregate {
     pub fn new(function: Function, argument: Expression, name: &str) -> Result<Aggregate, Error> {
         let argument_type = argument.data_type();
         let data_type = result_type(function, flat(&argument_type)).ok_or_else(|| {
-            Error::Query(format!("{name} is not defined: {argument} is of type {argument_type}"))
+            let found = match flat(&argument_type) {
+                DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "a text".to_owned(),
+                other => format!("of type {other}"),
+            };
+            Error::Query(format!("{name} is not defined: {argument} is {found}"))
         })?;
         Ok(Aggregate { function, argument: Some(argument), name: name.to_owned(), data_type })
     }

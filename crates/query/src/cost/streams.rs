@@ -40,11 +40,12 @@ impl<'a> Storage<'a> {
         devices
     }
 
-    /// Part of the spilled bytes that lie in memory, 0 to 1.
+    /// Part of the spilled bytes that lie in memory, 0 or 1: beside a directory on a disk, one in memory takes only what
+    /// the operators leave.
     pub(crate) fn spills_in_memory(&self) -> f64 {
-        let in_memory =
-            self.spills.iter().filter(|costs| MEMORY_FILE_SYSTEMS.contains(&&*costs.device.file_system));
-        in_memory.count() as f64 / self.spills.len().max(1) as f64
+        let is_in_memory = |costs: &DeviceCosts| MEMORY_FILE_SYSTEMS.contains(&&*costs.device.file_system);
+        let all = !self.spills.is_empty() && self.spills.iter().all(|costs| is_in_memory(costs));
+        f64::from(u8::from(all))
     }
 
     /// Returns the index of a device in [`Storage::devices`].

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `columns.rs` | choice of encoders; the chunks of a row group |
 //! | `numbers.rs`, `strings.rs`, `booleans.rs` | the encoders; `nested.rs`: the library's, for all other types |
+//! | `stand_ins.rs` | types that Parquet lacks |
 //! | `gather.rs`, `visit.rs`, `validity.rs` | values and nulls of several arrays as one column |
 //! | `physical.rs`, `extremes.rs` | order and statistics of numbers, of strings |
 //! | `dictionary.rs`, `bits.rs` | codes of distinct values; runs and bit packing |
@@ -28,6 +29,7 @@ mod header;
 mod nested;
 mod numbers;
 mod physical;
+mod stand_ins;
 mod strings;
 mod validity;
 mod visit;
@@ -57,6 +59,11 @@ const FORMAT_VERSION: i32 = 1;
 
 /// Writer name recorded in files.
 const CREATED_BY: &str = concat!("sakiyomi version ", env!("CARGO_PKG_VERSION"));
+
+/// Returns the schema of a file with the rows of `schema`: Parquet has no seconds, and dates in days only.
+pub(crate) fn stored_schema(schema: &Schema) -> Schema {
+    stand_ins::stored_schema(schema)
+}
 
 /// Encodes row groups; clones share the column encoders.
 #[derive(Clone, Debug)]
@@ -95,6 +102,12 @@ fn is_refused(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::Interval(IntervalUnit::MonthDayNano) => true,
         DataType::Struct(fields) => fields.is_empty(),
+        // A value of a fixed length has a byte at least, and a decimal no digits left of its last one.
+        DataType::FixedSizeBinary(size) => *size == 0,
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => *scale < 0,
         _ => false,
     }
 }

@@ -117,10 +117,14 @@ impl Sink {
                 stream.finish()?;
                 file.map_or(Ok(()), commit)
             }
-            Writer::InPlace(mut writer) => writer.flush().map_err(|error| {
-                let _ = self.fail(error, 0);
-                self.failure.take().expect("just failed")
-            }),
+            Writer::InPlace(mut writer) => {
+                let buffered = writer.buffer().len();
+                writer.flush().map_err(|error| {
+                    self.written -= (buffered as u64).min(self.written);
+                    let _ = self.fail(error, buffered);
+                    self.failure.take().expect("just failed")
+                })
+            }
             Writer::Finished => Ok(()),
         }
     }

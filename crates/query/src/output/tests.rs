@@ -2,6 +2,7 @@ mod faults;
 mod ipc;
 mod parquet;
 mod random;
+mod stand_ins;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -11,8 +11,10 @@ mod message;
 mod rows;
 mod scan;
 mod stream;
+mod whole;
 
 pub(super) use dictionaries::Loaded;
 pub(super) use index::ArrowFile;
 pub(super) use scan::{ArrowPlan, ArrowScan};
 pub(super) use stream::{ArrowStream, StreamScan};
+pub(super) use whole::batch_memory;

@@ -5,8 +5,8 @@
 //! Types come from the first MiB of each file: boolean (`true`, `false`), 64-bit integer, 64-bit float, date
 //! (`1998-09-02`), timestamp (`1998-09-02T12:00:00`, or with a space; fractions make it microseconds or nanoseconds),
 //! and text for everything else. A mix of integers and floats becomes float, a mix of dates and timestamps becomes
-//! timestamp, and any other mix text. Integers with leading zeros, which a number would lose, and integers beyond 64
-//! bits are text. So are columns without any value, and those with an empty string. Behind the first MiB a value of another kind is an error, because its
+//! timestamp, and any other mix text. Integers with leading zeros, which a number would lose, integers beyond 64
+//! bits, numbers that a float would make infinite or zero, and mixes of floats with integers that they do not hold are text. So are columns without any value, and those with an empty string. Behind the first MiB a value of another kind is an error, because its
 //! column's type would change it.
 //!
 //! Record boundaries depend on everything before them, because a line end within quotes does not end a record. So one

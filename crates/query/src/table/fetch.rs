@@ -202,8 +202,6 @@ fn lock(claimed: &Mutex<Claimed>) -> MutexGuard<'_, Claimed> {
 pub(super) struct Fetched {
     pub(super) split: Split,
     pub(super) file: Arc<IoFile>,
-    /// Total bytes of the ranges.
-    pub(super) bytes: u64,
     /// The bytes of each range; `None` if they do not fit into memory at once.
     pub(super) parts: Option<Vec<Bytes>>,
 }
@@ -312,7 +310,7 @@ impl Fetcher {
         match way {
             Way::Windows => {
                 self.current = Some(0);
-                return Ok(Fetched { split, file, bytes, parts: None });
+                return Ok(Fetched { split, file, parts: None });
             }
             Way::Resident => {
                 self.current = Some(bytes);
@@ -320,7 +318,7 @@ impl Fetcher {
                 self.stream.start()?;
                 let parts = resident::copy(&file, ranges, &self.account)?;
                 self.copied_bytes += if parts.is_some() { bytes } else { 0 };
-                return Ok(Fetched { split, file, bytes, parts });
+                return Ok(Fetched { split, file, parts });
             }
             Way::Ahead => {}
         }
@@ -335,16 +333,16 @@ impl Fetcher {
                 // that blocks of an earlier split may be left too.
                 Err(error) if is_all_held(&error) => {
                     self.unwanted += count - parts.len();
-                    return Ok(Fetched { split, file, bytes, parts: None });
+                    return Ok(Fetched { split, file, parts: None });
                 }
                 Err(Error::Io(sakiyomi_io::Error::Budget { .. })) => {
                     self.unwanted = count - parts.len() - 1;
-                    return Ok(Fetched { split, file, bytes, parts: None });
+                    return Ok(Fetched { split, file, parts: None });
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(Fetched { split, file, bytes, parts: Some(parts) })
+        Ok(Fetched { split, file, parts: Some(parts) })
     }
 
     /// Returns the next block of a split that was not abandoned. [`sakiyomi_io::Error::AllHeld`] stands for no block;

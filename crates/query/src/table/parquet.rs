@@ -24,6 +24,7 @@ mod statistics;
 mod storage;
 mod thrift;
 mod window;
+mod zones;
 
 pub(super) use declared_order::declared_order;
 pub(super) use division::{Divisions, divided, divisions, workers};

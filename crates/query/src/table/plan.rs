@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::arrow::{ArrowFile, ArrowPlan, ArrowScan, ArrowStream, Loaded, StreamScan};
+use super::arrow::{ArrowFile, ArrowPlan, ArrowScan, ArrowStream, Loaded, StreamScan, batch_memory};
 use super::content::{Content, Data, Once};
 use super::csv::{CsvInput, CsvPlan, CsvScan};
 use super::decoder_memory::DecoderMemory;
@@ -145,7 +145,11 @@ impl Scan<'_> {
     /// Returns the bytes that each of `workers` decoders needs beyond its share, and takes from the buffer budget.
     /// The budget then has fewer bytes for file data.
     fn page_bytes(&mut self, splits: &[Split], workers: usize) -> Result<usize, Error> {
-        let Content::Parquet(files, _) = &self.table.content else { return Ok(0) };
+        let files = match &self.table.content {
+            Content::Parquet(files, _) => files,
+            Content::Arrow(files) => return self.batch_bytes(&Arc::clone(files), splits, workers),
+            Content::Csv(_) | Content::Stream(..) => return Ok(0),
+        };
         let (share, whole) = (self.decoder_bytes, self.io_bytes / workers / 2);
         let memory = page_memory(files, splits, &self.columns, share / 2, whole as u64)?;
         // Half of a share is for the batch.
@@ -161,6 +165,19 @@ impl Scan<'_> {
             self.io_bytes = io_bytes;
         }
         Ok(wanted)
+    }
+
+    /// Like [`Scan::page_bytes`], for record batches that are decoded as a whole.
+    fn batch_bytes(&mut self, files: &[ArrowFile], splits: &[Split], workers: usize) -> Result<usize, Error> {
+        let (share, whole) = (self.decoder_bytes, (self.io_bytes / workers / 2) as u64);
+        if batch_memory(files, splits, &self.columns, whole)? <= share / 2 {
+            return Ok(0);
+        }
+        let (most, io_bytes) = self.lendable(workers);
+        self.io_bytes = io_bytes;
+        // Less file data is held now, so that more record batches are decoded as a whole.
+        let need = batch_memory(files, splits, &self.columns, (io_bytes / workers / 2) as u64)?;
+        Ok(need.saturating_sub(share / 2).min(most))
     }
 
     /// Returns the bytes that each of `workers` decoders can take from the buffer budget, and those left for file
@@ -188,12 +205,17 @@ impl Scan<'_> {
     /// Returns the largest number of workers, at most `workers`, for each of which there is memory for the largest
     /// pages of a column: too many would fail when they decode them. One worker is there always, and may fail.
     fn affordable(&self, splits: &[Split], workers: usize) -> Result<usize, Error> {
-        let Content::Parquet(files, _) = &self.table.content else { return Ok(workers) };
         let all = self.decoder_bytes;
         let mut workers = workers;
         while workers > 1 {
             let (share, whole) = (all / workers, self.io_bytes / workers / 2);
-            let pages = page_memory(files, splits, &self.columns, share / 2, whole as u64)?.largest;
+            let pages = match &self.table.content {
+                Content::Parquet(files, _) => {
+                    page_memory(files, splits, &self.columns, share / 2, whole as u64)?.largest
+                }
+                Content::Arrow(files) => batch_memory(files, splits, &self.columns, whole as u64)?,
+                Content::Csv(_) | Content::Stream(..) => return Ok(workers),
+            };
             if pages.saturating_sub(share / 2) <= self.lendable(workers).0 {
                 break;
             }

@@ -1,5 +1,6 @@
 //! Files of a table: resolving paths, detecting formats, and access to their bytes.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -113,7 +114,7 @@ pub(super) enum Given {
     Files(Vec<PathBuf>),
 }
 
-/// Resolves paths to files: the files of a directory sorted by name, without hidden ones.
+/// Resolves paths to files: the files of a directory sorted by name, without hidden ones ([`is_hidden`]).
 pub(super) fn resolve(paths: &[PathBuf]) -> Result<Given, Error> {
     let mut files = Vec::new();
     for path in paths {
@@ -145,17 +146,29 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if !is_hidden && entry.path().is_file() {
+        if is_hidden(&entry.file_name()) {
+            continue;
+        }
+        // A link without a target is an error: its rows would be missing.
+        let found = fs::metadata(entry.path()).map_err(|source| open_error(&entry.path(), source))?;
+        if found.is_file() {
             files.push(entry.path());
         }
     }
     files.sort();
     if files.is_empty() {
-        let reason = "the directory has no file; hidden files and directories in it are not read".into();
+        let reason =
+            "the directory has no file; directories in it, and files whose names begin with . or _, are not read"
+                .into();
         return Err(Error::Table { path: directory.to_owned(), reason });
     }
     Ok(files)
+}
+
+/// Returns whether a file of a directory is none of its table: hidden ones, and those that other engines write beside
+/// tables, such as `_SUCCESS`.
+fn is_hidden(name: &OsStr) -> bool {
+    matches!(name.as_encoded_bytes().first(), Some(b'.' | b'_'))
 }
 
 /// Returns the error of opening a file, in the form that read streams use.

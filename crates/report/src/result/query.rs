@@ -186,7 +186,8 @@ pub enum QueryCell {
     Integer(i64),
     /// A floating-point number.
     Real(f64),
-    /// Any other value as text. Decimals are text to keep all their digits.
+    /// Any other value as text. Decimals are text to keep all their digits, and so are the floating-point numbers
+    /// `Infinity`, `-Infinity` and `NaN`, which JSON lacks.
     Text(String),
 }
 

@@ -15,6 +15,7 @@ use super::gather::{Gather, gather, release};
 use super::nested::Nested;
 use super::numbers::{self, CodeTables};
 use super::physical::Storage;
+use super::stand_ins::check_values;
 use super::strings::{self, StringTables};
 use super::validity::Validity;
 use super::visit::is_visited;
@@ -125,6 +126,7 @@ impl Columns {
         for (column, arrays) in self.columns.iter().zip(arrays) {
             column.check(&arrays)?;
             let is_taken = |array: &DataType| column.kind.takes(column.field.data_type(), array);
+            check_values(&column.field, &arrays)?;
             let arrays = converted(arrays, is_taken, &column.field)?;
             chunks.extend(column.encode(&arrays, scratch, self.name, out)?);
             out.settle()?;

@@ -106,7 +106,10 @@ impl Random {
             10 => Arc::new(Float32Array::from(self.options(rows, is_nullable, |bits| float_of(bits) as f32))),
             11 => Arc::new(Float64Array::from(self.options(rows, is_nullable, float_of))),
             12 => Arc::new(self.numbers::<Date32Type>(rows, is_nullable, |bits| bits as i32)),
-            13 => Arc::new(self.numbers::<Date64Type>(rows, is_nullable, |bits| bits as i64)),
+            // Whole days, as which Parquet has them.
+            13 => Arc::new(
+                self.numbers::<Date64Type>(rows, is_nullable, |bits| i64::from(bits as i32) * 86_400_000),
+            ),
             14 => {
                 Arc::new(self.numbers::<Time32SecondType>(rows, is_nullable, |bits| (bits % 86_400) as i32))
             }

@@ -115,17 +115,38 @@ pub(super) fn decompressed_bytes(
         return Err("its buffers are compressed by an unknown codec".into());
     }
     let mut sum = 0u64;
-    for buffer in buffers.map(|at| *all.get(at)).filter(|buffer| buffer.length() > 0) {
-        let at = (buffer.offset() as u64 - start) as usize;
-        let head = bytes.get(at..at + LENGTH_BYTES).filter(|_| buffer.length() >= LENGTH_BYTES as i64);
-        let head = head.ok_or("a compressed buffer has no length")?;
-        let claimed = i64::from_le_bytes(head.try_into().expect("eight bytes"));
-        // -1 marks an uncompressed buffer.
-        let possible = buffer.length().saturating_mul(DECOMPRESSED_RATIO_MAX);
-        if claimed < -1 || claimed > possible {
-            return Err("a compressed buffer claims more bytes than it can hold".into());
-        }
-        sum = sum.saturating_add(claimed.max(0) as u64);
+    for buffer in buffers.map(|at| *all.get(at)) {
+        let at = (buffer.offset() as u64).wrapping_sub(start) as usize;
+        let head =
+            |_| Ok(bytes.get(at..).and_then(|bytes| bytes.get(..LENGTH_BYTES)).unwrap_or_default().to_vec());
+        let claimed = claimed_bytes(&buffer, head).map_err(|error| error.to_string())?;
+        sum = sum.saturating_add(claimed.unwrap_or(0));
     }
     Ok(sum)
+}
+
+/// Returns the decompressed size that a buffer of a compressed record batch claims; `None` if it is not compressed, so
+/// that its array shares the bytes of the file. `head` returns its first bytes.
+///
+/// # Errors
+/// If the size is invalid, and those of `head`.
+pub(super) fn claimed_bytes(
+    buffer: &arrow_ipc::Buffer,
+    head: impl FnOnce(u64) -> Result<Vec<u8>, Error>,
+) -> Result<Option<u64>, Error> {
+    if buffer.length() == 0 {
+        return Ok(Some(0));
+    }
+    let no_length = || Error::Query("a compressed buffer has no length".into());
+    if buffer.length() < LENGTH_BYTES as i64 {
+        return Err(no_length());
+    }
+    let head: [u8; LENGTH_BYTES] = head(LENGTH_BYTES as u64)?.try_into().map_err(|_| no_length())?;
+    let claimed = i64::from_le_bytes(head);
+    // -1 marks an uncompressed buffer.
+    let possible = buffer.length().saturating_mul(DECOMPRESSED_RATIO_MAX);
+    if claimed < -1 || claimed > possible {
+        return Err(Error::Query("a compressed buffer claims more bytes than it can hold".into()));
+    }
+    Ok(u64::try_from(claimed).ok())
 }

@@ -267,6 +267,11 @@ impl Part {
     }
 }
 
+/// Returns whether columns of a type can be read in row ranges, if they are not compressed.
+pub(super) fn can_be_read_in_parts(data_type: &DataType) -> bool {
+    kind(data_type).is_some()
+}
+
 /// Buffer layout of a type; `None` if its columns cannot be read in row ranges.
 fn kind(data_type: &DataType) -> Option<Kind> {
     Some(match data_type {

@@ -13,6 +13,7 @@ use super::index::{ArrowFile, Batch};
 use super::layout::{column_ranges, layouts};
 use super::message;
 use super::rows::Rows;
+use super::whole::{self, Reading};
 use crate::job::Reservation;
 use crate::table::decoder_memory::DecoderMemory;
 use crate::table::fetch::{Fetched, Fetcher};
@@ -156,7 +157,7 @@ impl ArrowScan {
 
     /// Starts the next record batch; false if there is none.
     fn begin(&mut self) -> Result<bool, Error> {
-        let Some(Fetched { split, parts, bytes, file: open }) = self.fetcher.next()? else {
+        let Some(Fetched { split, parts, file: open }) = self.fetcher.next()? else {
             return Ok(false);
         };
         let (file, index) = (&self.plan.files[split.file], split.index);
@@ -173,11 +174,12 @@ impl ArrowScan {
         let rows = Rows::new(&self.job, (file, dictionaries), index, columns, (&open, account), memory);
         let rows = rows.map_err(name_file(path))?;
         let Some(rows) = rows else {
-            return Err(Error::Memory {
-                what: format!("reading record batch {index} of {}", path.display()),
-                needed: bytes.saturating_mul(2),
-                available: self.fetcher.share() as u64,
-            });
+            let reading = Reading { job: &self.job, file: &open, account, share: self.fetcher.share() };
+            let dictionaries = self.plan.dictionaries[split.file].of(file.batches[index].dictionaries);
+            let (batch, reserved) =
+                whole::decode(file, index, columns, &dictionaries, &reading, &self.memory)?;
+            self.current = Some(BatchSlices { batch, next: 0, reserved, path: path.clone() });
+            return Ok(true);
         };
         self.rows = Some((rows, path.clone()));
         Ok(true)

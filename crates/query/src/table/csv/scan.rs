@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use memchr::memchr_iter;
 use sakiyomi_io::{Block, ReadStream, SharedOptions};
 
 use super::records::{Scanner, State, not_text};
@@ -21,6 +22,11 @@ use crate::{Batches, Error, Job};
 
 /// Minimum transfer size, used when memory is short.
 const READ_MIN_BYTES: usize = 64 << 10;
+
+/// Returns the number of line ends in a text.
+fn line_ends(text: &[u8]) -> u64 {
+    memchr_iter(b'\n', text).count() as u64
+}
 
 /// Files to read in order, or a stream that can be read only once.
 pub(in crate::table) enum CsvInput {
@@ -66,6 +72,8 @@ impl CsvPlan {
             scanner: Scanner::default(),
             rest: Vec::new(),
             offset,
+            // The header of a stream was read already.
+            lines: 1,
             reserved,
         };
         Ok(CsvPlan { stored, columns, shape, batch_rows, reader: Mutex::new(reader), _decoders: decoders })
@@ -81,8 +89,9 @@ struct Reader {
     scanner: Scanner,
     /// The start of a record whose end has not been read.
     rest: Vec<u8>,
-    /// File offset of the next piece.
+    /// File offset of the next piece, and the lines before it.
     offset: u64,
+    lines: u64,
     /// Reservation of `rest`.
     reserved: Reservation,
 }
@@ -91,6 +100,8 @@ struct Reader {
 struct Piece {
     path: PathBuf,
     offset: u64,
+    /// Lines of the file before it.
+    lines: u64,
     /// The first record, if it begins in a previous block, or ends with the file.
     head: Vec<u8>,
     block: Chunk,
@@ -143,8 +154,8 @@ impl Reader {
                 if head.is_empty() {
                     continue;
                 }
-                let offset = self.offset;
-                return Ok(Some(Piece { path, offset, head, block: chunk, range: 0..0 }));
+                let (offset, lines) = (self.offset, self.lines);
+                return Ok(Some(Piece { path, offset, lines, head, block: chunk, range: 0..0 }));
             }
             let bytes = chunk.bytes();
             let Some(end) = self.scanner.last_record_end(bytes) else {
@@ -156,14 +167,15 @@ impl Reader {
             let rest = bytes[end..].to_vec();
             let mut head = std::mem::replace(&mut self.rest, rest);
             self.reserved.resize(self.rest.len(), "reading CSV")?;
-            let offset = self.offset;
+            let (offset, lines) = (self.offset, self.lines);
             self.offset += (head.len() + end) as u64;
+            self.lines += line_ends(&head) + line_ends(&bytes[..end]);
             let mut start = 0;
             if !head.is_empty() {
                 start = State::default().after(&head).record_end(bytes).unwrap_or(end);
                 head.extend_from_slice(&bytes[..start]);
             }
-            return Ok(Some(Piece { path, offset, head, block: chunk, range: start..end }));
+            return Ok(Some(Piece { path, offset, lines, head, block: chunk, range: start..end }));
         }
     }
 
@@ -192,6 +204,9 @@ impl Reader {
                     let Some((source, from)) = files.pop_front() else { return Ok(None) };
                     let file = source.io_file()?;
                     let stream = ReadStream::shared(self.job.io(), &file, from..source.size, &self.options)?;
+                    // Only messages name lines: a header that is not readable again has one.
+                    let header = source.reader().and_then(|reader| reader.read(0, from));
+                    self.lines = header.map_or(1, |header| line_ends(&header));
                     (self.current, self.offset) = (Some((source.path, stream)), from);
                 }
                 let Some((path, stream)) = &mut self.current else { return Ok(None) };
@@ -225,16 +240,22 @@ impl CsvScan {
         CsvScan { job: job.clone(), plan: Arc::clone(plan), decoder, piece: None, done: [0; 2] }
     }
 
-    /// Decodes the next batch of the piece; `None` at its end.
-    fn advance(&mut self) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
+    /// Decodes the next batch of the piece; `None` at its end. An error says in which line of the file.
+    fn advance(&mut self) -> Result<Option<RecordBatch>, String> {
         let Some(piece) = &self.piece else { return Ok(None) };
+        let mut lines = piece.lines;
         for (part, done) in piece.parts().into_iter().zip(&mut self.done) {
-            *done += self.decoder.decode(&part[*done..])?;
+            let from = *done;
+            *done += self.decoder.decode(&part[from..]).map_err(|error| {
+                let line = lines + line_ends(&part[..from + self.decoder.record_start()]) + 1;
+                format!("line {line}: {error}")
+            })?;
             if *done < part.len() {
                 break;
             }
+            lines += line_ends(part);
         }
-        self.decoder.flush()
+        self.decoder.flush().map_err(|error| error.to_string())
     }
 
     fn shaped(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
@@ -254,14 +275,9 @@ impl Batches for CsvScan {
         self.job.check()?;
         loop {
             if let Some(piece) = &self.piece {
-                let (path, offset) = (piece.path.clone(), piece.offset);
-                let batch = self.advance().map_err(|error| {
-                    let error = printable(error);
-                    let reason = format!(
-                        "the records from byte {offset} on do not match the types of the first MiB: {error}"
-                    );
-                    Error::Table { path, reason }
-                })?;
+                let path = piece.path.clone();
+                let batch =
+                    self.advance().map_err(|error| Error::Table { path, reason: printable(error) })?;
                 if let Some(batch) = batch {
                     return self.shaped(&batch).map(Some);
                 }

@@ -25,6 +25,8 @@ pub(in crate::table) struct Decoder {
     columns: Vec<Column>,
     rows: usize,
     rows_max: usize,
+    /// Where the record that was read last begins in its text.
+    record_start: usize,
 }
 
 #[derive(Debug)]
@@ -64,14 +66,14 @@ impl Decoder {
             Column { name: field.name().clone(), kind, values: Values::new(kind), nulls }
         });
         let columns = columns.collect();
-        Decoder { schema: Arc::new(Schema::new(fields)), places, columns, rows: 0, rows_max }
+        Decoder { schema: Arc::new(Schema::new(fields)), places, columns, rows: 0, rows_max, record_start: 0 }
     }
 
     /// Decodes whole records at the start of `text`, until the batch is full. Returns their bytes.
     ///
     /// # Errors
     /// If a record has another number of fields than the header, or a value is not of its column's type.
-    pub(in crate::table) fn decode(&mut self, text: &[u8]) -> Result<usize, ArrowError> {
+    pub(in crate::table) fn decode(&mut self, text: &[u8]) -> Result<usize, String> {
         let mut fields = Fields::new(text);
         while self.rows < self.rows_max {
             // An empty line is a null in a table of one column, as in PostgreSQL.
@@ -81,20 +83,29 @@ impl Decoder {
             if !fields.has_record() {
                 break;
             }
-            self.record(&mut fields).map_err(ArrowError::ParseError)?;
+            self.record_start = fields.offset();
+            self.record(&mut fields)?;
         }
         Ok(fields.offset())
     }
 
+    /// Returns where the record that was read last, and had the error, begins in its text.
+    pub(in crate::table) fn record_start(&self) -> usize {
+        self.record_start
+    }
+
     fn record(&mut self, fields: &mut Fields<'_>) -> Result<(), String> {
-        let wrong_number = |wanted: usize, found: &str| {
-            Err(format!("incorrect number of fields: {wanted} expected, {found} found"))
+        let columns = self.places.len();
+        let wrong_number = |found: usize| {
+            let more = if found > columns { "more" } else { "fewer" };
+            Err(format!("the record has {found} fields, {more} than the header, which has {columns}"))
         };
         let mut count = 0;
         loop {
             let (field, ends_record) = fields.next()?;
             match self.places.get(count) {
-                None => return wrong_number(count, "more"),
+                // The rest of the record is counted for the message.
+                None => {}
                 Some(Some(place)) => self.columns[*place].push(&field)?,
                 Some(None) => {}
             }
@@ -103,8 +114,8 @@ impl Decoder {
                 break;
             }
         }
-        if count < self.places.len() {
-            return wrong_number(self.places.len(), &count.to_string());
+        if count != self.places.len() {
+            return wrong_number(count);
         }
         self.rows += 1;
         Ok(())
@@ -135,7 +146,10 @@ impl Column {
         if self.values.push(self.kind, field.bytes).is_none() {
             let (name, kind) = (&self.name, self.kind.describe());
             let text = String::from_utf8_lossy(field.bytes);
-            return Err(format!("'{}' in column {name} is not {kind}", shortened(&text)));
+            return Err(format!(
+                "'{}' in column {name} is not {kind}, the type of the values in the first MiB",
+                shortened(&text)
+            ));
         }
         self.nulls.append_non_null();
         Ok(())
@@ -166,7 +180,7 @@ impl Values {
     fn new(kind: Kind) -> Values {
         match kind {
             Kind::Boolean => Values::Booleans(BooleanBufferBuilder::new(0)),
-            Kind::Integer => Values::Integers(Vec::new()),
+            Kind::Integer | Kind::LongInteger => Values::Integers(Vec::new()),
             Kind::Float => Values::Floats(Vec::new()),
             Kind::Date => Values::Dates(Vec::new()),
             Kind::Second | Kind::Millisecond | Kind::Microsecond | Kind::Nanosecond => {

@@ -22,6 +22,8 @@ pub(super) enum Kind {
     Nothing,
     Boolean,
     Integer,
+    /// Integers of which some are no floating-point numbers, as identifiers of 64 bits are.
+    LongInteger,
     Float,
     Date,
     Second,
@@ -50,7 +52,7 @@ impl Kind {
     pub(super) fn data_type(self) -> DataType {
         match self {
             Kind::Boolean => DataType::Boolean,
-            Kind::Integer => DataType::Int64,
+            Kind::Integer | Kind::LongInteger => DataType::Int64,
             Kind::Float => DataType::Float64,
             Kind::Date => DataType::Date32,
             Kind::Second => DataType::Timestamp(TimeUnit::Second, None),
@@ -66,8 +68,8 @@ impl Kind {
         match self {
             Kind::Nothing => "empty",
             Kind::Boolean => "true or false",
-            Kind::Integer => "an integer without leading zeros",
-            Kind::Float => "a number",
+            Kind::Integer | Kind::LongInteger => "an integer without leading zeros",
+            Kind::Float => "a number that 64 bits of floating point keep",
             Kind::Date => "a date",
             Kind::Second => "a time in seconds",
             Kind::Millisecond => "a time in milliseconds",
@@ -83,6 +85,7 @@ impl Kind {
         match () {
             () if field.is_null() => Kind::Nothing,
             () if boolean(text).is_some() => Kind::Boolean,
+            () if integer(text).is_some() && float(text).is_none() => Kind::LongInteger,
             () if integer(text).is_some() => Kind::Integer,
             () if float(text).is_some() => Kind::Float,
             () if date(text).is_some() => Kind::Date,
@@ -94,9 +97,11 @@ impl Kind {
     pub(super) fn join(self, other: Kind) -> Kind {
         let (less, more) = (self.min(other), self.max(other));
         let is_number = |kind| matches!(kind, Kind::Integer | Kind::Float);
+        let is_integer = |kind| matches!(kind, Kind::Integer | Kind::LongInteger);
         let is_time = |kind| (Kind::Date..=Kind::Nanosecond).contains(&kind);
         match () {
             () if less == more || less == Kind::Nothing => more,
+            () if is_integer(less) && is_integer(more) => more,
             () if is_number(less) && is_number(more) => more,
             () if is_time(less) && is_time(more) => more,
             () => Kind::Text,
@@ -154,18 +159,28 @@ fn natural(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns an integer, `NaN`, `inf`, or a number with a point or an exponent: an integer beyond 64 bits would lose
-/// digits.
+/// Returns an integer, `NaN`, `inf`, or a number with a point or an exponent. A number with a point is the nearest one
+/// of 64 bits; one that would become infinite or zero is none, as is an integer that would become another: identifiers
+/// that differ would be equal.
 pub(super) fn float(text: &[u8]) -> Option<f64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     if digits.iter().all(u8::is_ascii_digit) {
-        return integer(text).map(|value| value as f64);
+        let whole = integer(text)?;
+        let number = whole as f64;
+        return (number as i128 == i128::from(whole)).then_some(number);
     }
     let has_leading_zero = digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit();
     let is_number = digits[0].is_ascii_digit() || digits[0] == b'.';
     let is_name = matches!(digits, b"NaN" | b"inf");
-    let is_written_so = is_name || (is_number && !has_leading_zero);
-    is_written_so.then(|| str::from_utf8(text).ok().and_then(Float64Type::parse))?
+    if !is_name && (!is_number || has_leading_zero) {
+        return None;
+    }
+    let number = str::from_utf8(text).ok().and_then(Float64Type::parse)?;
+    if is_name || (number.is_finite() && number != 0.0) {
+        return Some(number);
+    }
+    let mut mantissa = digits.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
+    (number == 0.0 && !mantissa.any(|byte| (b'1'..=b'9').contains(byte))).then_some(number)
 }
 
 /// Returns a date `1998-09-02`, as days since 1970-01-01.
@@ -220,7 +235,9 @@ mod tests {
             ("", Kind::Nothing),
             ("TRUE", Kind::Boolean),
             ("-12", Kind::Integer),
-            ("9223372036854775807", Kind::Integer),
+            ("9007199254740992", Kind::Integer),
+            ("9007199254740993", Kind::LongInteger),
+            ("9223372036854775807", Kind::LongInteger),
             ("-9223372036854775808", Kind::Integer),
             ("9223372036854775808", Kind::Text),
             ("-9223372036854775809", Kind::Text),
@@ -232,6 +249,11 @@ mod tests {
             ("0.50", Kind::Float),
             (".5", Kind::Float),
             ("1e9", Kind::Float),
+            ("1e400", Kind::Text),
+            ("-1e400", Kind::Text),
+            ("1e-400", Kind::Text),
+            ("0e400", Kind::Float),
+            ("-0.000", Kind::Float),
             ("NaN", Kind::Float),
             ("-inf", Kind::Float),
             ("nan", Kind::Text),
@@ -258,6 +280,9 @@ mod tests {
     #[test]
     fn mixtures_widen() {
         assert_eq!(Kind::Integer.join(Kind::Float), Kind::Float);
+        assert_eq!(Kind::Integer.join(Kind::LongInteger), Kind::LongInteger);
+        assert_eq!(Kind::LongInteger.join(Kind::Float), Kind::Text);
+        assert_eq!(Kind::LongInteger.join(Kind::Boolean), Kind::Text);
         assert_eq!(Kind::Date.join(Kind::Microsecond), Kind::Microsecond);
         assert_eq!(Kind::Boolean.join(Kind::Integer), Kind::Text);
         assert_eq!(Kind::Float.join(Kind::Date), Kind::Text);
@@ -284,7 +309,8 @@ mod tests {
             prop_assert_eq!(integer(whole.to_string().as_bytes()), Some(whole));
             let text = format!("{number:?}");
             prop_assert_eq!(float(text.as_bytes()).map(f64::to_bits), Some(number.to_bits()).filter(|_| !number.is_nan()).or(float(b"NaN").map(f64::to_bits)));
-            prop_assert_eq!(float(whole.to_string().as_bytes()), whole.to_string().parse().ok());
+            let is_kept = whole as f64 as i128 == i128::from(whole);
+            prop_assert_eq!(float(whole.to_string().as_bytes()), is_kept.then_some(whole as f64));
         }
     }
 }

@@ -1,14 +1,17 @@
 //! Footers of Parquet files, checked against the file before use.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
+use parquet::basic::Compression;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 
 use super::groups::RowGroups;
 use super::thrift;
+use super::zones::with_zones;
 use crate::Error;
 use crate::table::guard::{catch_panics, damaged, name_file};
 use crate::table::source::Source;
@@ -115,6 +118,29 @@ impl ParquetFile {
     }
 }
 
+/// Refuses compression of columns to be read for which this build has no decoder.
+pub(super) fn check_codecs(
+    group: &RowGroupMetaData,
+    leaves: &[(usize, usize)],
+    path: &Path,
+) -> Result<(), Error> {
+    let name = |chunk: &ColumnChunkMetaData| match chunk.compression() {
+        Compression::BROTLI(_) => Some("brotli"),
+        Compression::LZO => Some("lzo"),
+        _ => None,
+    };
+    let mut chunks = leaves.iter().map(|&(leaf, _)| group.column(leaf));
+    let Some((chunk, codec)) = chunks.find_map(|chunk| Some((chunk, name(chunk)?))) else {
+        return Ok(());
+    };
+    let column = chunk.column_path().string();
+    let reason = format!(
+        "column {column} is compressed with {codec}, which is not supported; rewrite the file with zstd, snappy or \
+         another compression"
+    );
+    Err(Error::Table { path: path.to_owned(), reason })
+}
+
 /// Checks a row group against a file of `size` bytes; on an error, returns the reason.
 fn check_group(group: &RowGroupMetaData, size: u64) -> Result<(), String> {
     if group.num_rows() < 0 {
@@ -152,6 +178,7 @@ fn parse(
     };
     let file = metadata.file_metadata();
     let schema: Schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?;
+    let schema = with_zones(schema, file.key_value_metadata());
     let descriptor = file.schema_descr_ptr();
     Ok(match other {
         Some(other) if *other.descriptor == *descriptor && *other.schema == schema => {

@@ -9,6 +9,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use super::chunk::Fault;
 use super::column_sets::ColumnSets;
+use super::footer::check_codecs;
 use super::group::{Group, Opened};
 use super::plan::ParquetPlan;
 use crate::table::decoder_memory::DecoderMemory;
@@ -67,6 +68,7 @@ impl ParquetScan {
         let path = &file.source.path;
         let metadata =
             catch_panics(path, || file.groups.group(fetched.split.index)).map_err(name_file(path))?;
+        check_codecs(metadata.row_group(0), &leaves, path)?;
         let pieces = fetched.parts.map(|parts| Group::pieces(&self.plan, fetched.split, &leaves, parts));
         let group = Group {
             job: self.job.clone(),

@@ -2,6 +2,7 @@
 
 use ::parquet::basic::Compression;
 use arrow_array::{ArrayRef, Int64Array, StringArray, StringViewArray};
+use arrow_ipc::CompressionType;
 use arrow_schema::DataType;
 
 use super::arrays::{Random, common};
@@ -311,4 +312,25 @@ fn only_the_dictionaries_of_scanned_columns_are_loaded() {
         drop(streams);
         assert_eq!(job.available(), available);
     }
+}
+
+#[test]
+fn a_compressed_record_batch_that_exceeds_a_share_is_decoded_as_a_whole() {
+    let scratch = Scratch::new("whole_batch");
+    let batch = wide(4, 300_000);
+    let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).unwrap();
+    write_file(&scratch.path("f"), std::slice::from_ref(&batch), options);
+    let table = open(scratch.path("f")).unwrap();
+    assert!(table.bytes(&all(&table)) > 9 * MIB as u64);
+    let job = job(32 * MIB);
+    let available = job.available();
+    for streams in [1, 2] {
+        let options = ScanOptions { memory: 8 * MIB, streams, ..ScanOptions::new(all(&table)) };
+        assert_eq!(rows(&table, &job, &options).unwrap(), batch);
+        assert_eq!(job.available(), available);
+    }
+    let small = self::job(8 * MIB);
+    let options = ScanOptions { memory: 2 * MIB, ..ScanOptions::new(all(&table)) };
+    let refused = rows(&table, &small, &options).unwrap_err().to_string();
+    assert!(refused.contains("record batch 0") && refused.contains("--memory"), "{refused}");
 }
