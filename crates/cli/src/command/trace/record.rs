@@ -24,8 +24,8 @@ use crate::console::{Common, Envelope, note, note_pretty_json, print_error, prin
 use crate::progress::Progress;
 
 pub(super) const EXAMPLES: &str = "Examples:
-  sudo sakiyomi trace record /dev/sdb --for 30s -o sdb.csv.gz
-  sudo sakiyomi trace record . -o job.parquet -- ./job.sh
+  sakiyomi trace record /dev/sdb --for 30s -o sdb.csv.gz
+  sakiyomi trace record . -o job.parquet -- ./job.sh
 ";
 
 const SCHEMA: &str = "sakiyomi.trace-recorded/1";
