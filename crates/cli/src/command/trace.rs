@@ -24,7 +24,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi trace info trace.csv.gz
   sakiyomi trace convert trace.csv.gz trace.parquet
   sakiyomi trace generate pc pc.csv
-  sudo sakiyomi trace record /dev/sdb --for 30s -o sdb.csv.gz
+  sakiyomi trace record /dev/sdb --for 30s -o sdb.csv.gz
 ";
 
 /// Block traces.
