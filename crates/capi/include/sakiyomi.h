@@ -526,7 +526,7 @@ typedef struct sakiyomi_simulation_options {
     const char *warm_up;
     /* Format of the trace, one of `sakiyomi trace formats`. Null: detected. */
     const char *format;
-    /* The device to simulate, a number or MAJOR,MINOR. Null: the trace must have one, but see `map`. */
+    /* The device to simulate, a number, MAJOR,MINOR or a name. Null: the trace must have one, but see `map`. */
     const char *device;
     /* "concat" places all devices of the trace one after the other. */
     const char *map;

@@ -154,7 +154,8 @@ static void refuses(const char *trace) {
     FAILS(warm_up, "100000s", "no command completed after the warm-up");
     FAILS(format, "disksin", "options.format: ");
     FAILS(format, "\xff", "options.format is not UTF-8");
-    FAILS(device, "x", "options.device: ");
+    FAILS(device, "", "options.device: ");
+    FAILS(device, "sdx", "has no record of device sdx; it has records of 0");
     FAILS(map, "all", "options.map: `all` is not known");
     FAILS(sort_window, "-1s", "options.sort_window: ");
     FAILS(action, "QQ", "options.action: ");
