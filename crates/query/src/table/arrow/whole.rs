@@ -108,7 +108,7 @@ impl ArrowFile {
     }
 }
 
-/// What a worker reads with.
+/// The reader of a worker.
 pub(super) struct Reading<'a> {
     pub(super) job: &'a Job,
     pub(super) file: &'a Arc<IoFile>,

@@ -10,8 +10,8 @@ use base64::prelude::BASE64_STANDARD;
 use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::file::metadata::KeyValue;
 
-/// Bytes before the message of an encoded schema: the continuation marker, and the message's length.
-const PREFIX: [u8; 4] = [0xff; 4];
+/// The mark before the message of an encoded schema, which the length of the message follows.
+const CONTINUATION_MARKER: [u8; 4] = [0xff; 4];
 
 /// Gives timestamps the zones of the Arrow schema in a file's metadata, at any depth. A schema that is not readable
 /// changes nothing.
@@ -41,7 +41,10 @@ fn has_zone(data_type: &DataType) -> bool {
 fn declared(metadata: Option<&Vec<KeyValue>>) -> Option<Schema> {
     let encoded = metadata?.iter().find(|pair| pair.key == ARROW_SCHEMA_META_KEY)?.value.as_ref()?;
     let bytes = BASE64_STANDARD.decode(encoded).ok()?;
-    let message = bytes.strip_prefix(&PREFIX).and_then(|rest| rest.get(size_of::<u32>()..)).unwrap_or(&bytes);
+    let message = bytes
+        .strip_prefix(&CONTINUATION_MARKER)
+        .and_then(|rest| rest.get(size_of::<u32>()..))
+        .unwrap_or(&bytes);
     try_schema_from_flatbuffer_bytes(message).ok()
 }
 
