@@ -130,6 +130,7 @@ def test_a_forked_process_has_no_report():
 
 
 def test_a_process_that_has_not_waited_has_an_empty_table():
+    pyarrow = pytest.importorskip("pyarrow")
     with sakiyomi.io_report() as report:
         pass
     if not report.files:
