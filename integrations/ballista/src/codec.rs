@@ -26,7 +26,7 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 use prost::Message;
 use sakiyomi_datafusion::operators::{ExternalSortExec, Operators, SpillingJoinExec, stock_plan};
 
-/// Begins the bytes of our operators: the first byte is no valid field of a message of Ballista's.
+/// Begins the bytes of our operators: the first byte is not a valid field of a message of Ballista's.
 const MARKER: &[u8] = b"sakiyomi-operator-1:";
 
 /// Encodes our operators, and leaves the others to another codec.

@@ -114,7 +114,8 @@ impl Batches for Given {
 }
 
 /// Polars passes columns of Arrow's type null with a buffer, which the interface forbids.
-const NO_TYPE_REMEDY: &str = " A column has the type null, as of an empty list in Polars: cast it to another type";
+const NO_TYPE_REMEDY: &str =
+    " A column has the type null, as of an empty list in Polars: cast it to another type";
 
 /// Returns whether a column, or a part of one, has Arrow's type null.
 fn has_no_type(schema: &SchemaRef) -> bool {
