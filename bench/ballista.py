@@ -14,8 +14,8 @@ executor is in a memory group of its own with `--limit`, which includes the page
 in a tmpfs count as memory that cannot be reclaimed, so the limit of places in one is `--limit` and `--memory-extra`.
 `--no-groups` leaves the groups out. Tables are read into the page cache before each run, outside of the groups.
 
-Where the shuffles of a disk fit into the page cache there is no gap. A mount makes one, as of a network volume, and joins
-that broadcast nothing make larger shuffles:
+If all shuffles fit into the page cache, a disk is as fast as memory. A mount with a latency, such as that of a network
+volume, is slower, and joins that broadcast nothing make larger shuffles:
 
     sakiyomi mount back slow --drive fixed:latency=2ms,parallel=16,bandwidth=100MB/s
     bench/ballista.py … --place slow=slow --place memory=/dev/shm --set ballista.optimizer.broadcast_join_threshold_bytes=0

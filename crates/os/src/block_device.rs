@@ -99,7 +99,7 @@ impl DiskPart {
     /// Returns the device of a path: of a block device's node, or of the file system on which a file or directory lies.
     ///
     /// # Errors
-    /// A clause, if there is no such path or device.
+    /// The reason, as a clause, if the path or its device does not exist.
     pub fn of_path(path: &Path) -> Result<DiskPart, String> {
         let stat = fs::metadata(path).map_err(|error| error.to_string())?;
         if stat.file_type().is_block_device() {

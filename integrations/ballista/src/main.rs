@@ -172,7 +172,11 @@ async fn scheduler(args: &SchedulerArgs) -> Result<(), String> {
 }
 
 async fn executor(args: &ExecutorArgs) -> Result<(), String> {
-    let port = args.bind.port().checked_add(1).ok_or("--bind: there is no next port; give a smaller one")?;
+    let port = args
+        .bind
+        .port()
+        .checked_add(1)
+        .ok_or("--bind: the executor also needs the next port; give one below 65535")?;
     if !args.work_dir.is_dir() {
         return Err(format!("--work-dir {}: it is not a directory", args.work_dir.display()));
     }

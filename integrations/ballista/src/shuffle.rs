@@ -19,7 +19,7 @@
 //! - **Reads** of local files never block the runtime, and never wait for memory: blocks are read ahead while a batch is
 //!   decoded, and the next file is opened while one is read. Messages are validated, unlike by Ballista's readers.
 //! - **Errors.** A file that cannot be written fails the task with one sentence, which Ballista retries; its part is removed.
-//!   One that cannot be read is a fetch failure, upon which Ballista repeats the stage that wrote it.
+//!   One that cannot be read is a fetch failure, and Ballista repeats the stage that wrote it.
 
 mod buckets;
 mod file;

@@ -68,7 +68,7 @@ enum State {
     /// In the driver.
     Issued,
     Complete,
-    /// It was merged into another, or is no command of its own.
+    /// It was merged into another request, or never became a command.
     Gone,
 }
 

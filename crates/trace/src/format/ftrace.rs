@@ -29,7 +29,7 @@ impl Reader {
         Reader { action: options.action, events: Events::new(options), line: 0, has_header: false }
     }
 
-    /// Returns whether the line is no event but a note of a tool, of which one says that events are missing.
+    /// Returns whether the line is a note of a tool instead of an event; one such note says that events are missing.
     fn note(&mut self, line: &[u8], out: &mut Vec<Record>) -> bool {
         if line.starts_with(b"CPU:") && line.ends_with(b"EVENTS]") {
             if let Some(events) = &mut self.events {

@@ -23,7 +23,10 @@ fn bad_input_is_one_sentence_and_exit_code_2() {
     for (arguments, text) in [
         (&["executor", "--work-dir", missing][..], "it is not a directory"),
         (&["executor", "--work-dir", directory, "--spill", missing], "--spill"),
-        (&["executor", "--work-dir", directory, "--bind", "127.0.0.1:65535"], "there is no next port"),
+        (
+            &["executor", "--work-dir", directory, "--bind", "127.0.0.1:65535"],
+            "the executor also needs the next port",
+        ),
         (&["query", "--set", "datafusion.no.such=1", "SELECT 1"], "--set datafusion.no.such=1"),
         (&["query", "--scheduler", "127.0.0.1:1", "SELECT 1"], "error"),
         (&["scheduler", "--bind", "192.0.2.1:50050"], "the scheduler at 192.0.2.1:50050 has ended"),

@@ -73,7 +73,7 @@ fn check(array: &ArrayRef) -> Result<(), String> {
             let whole = |millis: i64| millis % DAY_MILLIS == 0 && i32::try_from(millis / DAY_MILLIS).is_ok();
             match array.as_primitive::<Date64Type>().iter().flatten().find(|&millis| !whole(millis)) {
                 Some(millis) => Err(format!(
-                    "a date64 of {millis} milliseconds is no whole day, as which Parquet stores dates; convert it \
+                    "a date64 of {millis} milliseconds is not a whole day, the unit of dates in Parquet; convert it \
                      with cast(… as timestamp) in --select"
                 )),
                 None => Ok(()),

@@ -85,8 +85,8 @@ fn values_that_a_stand_in_would_change_are_refused_by_name() {
         list.finish()
     };
     let cases: [(ArrayRef, &str); 5] = [
-        (Arc::new(Date64Array::from(vec![DAY_MILLIS, 1])), "a date64 of 1 milliseconds is no whole day"),
-        (Arc::new(Date64Array::from(vec![i64::MAX / DAY_MILLIS * DAY_MILLIS])), "is no whole day"),
+        (Arc::new(Date64Array::from(vec![DAY_MILLIS, 1])), "a date64 of 1 milliseconds is not a whole day"),
+        (Arc::new(Date64Array::from(vec![i64::MAX / DAY_MILLIS * DAY_MILLIS])), "is not a whole day"),
         (Arc::new(nested(-5)), "a date64 of -5 milliseconds"),
         (Arc::new(Time32SecondArray::from(vec![i32::MAX])), "is too large for milliseconds"),
         (Arc::new(TimestampSecondArray::from(vec![i64::MAX])), "Overflow"),
