@@ -12,6 +12,8 @@
 //! | `parameter.rs`, `estimate.rs`, `interval.rs` | parameters, their estimation, and their intervals |
 //! | `survey.rs` | timed probes of a device, as a state machine |
 //! | `rotation.rs`, `flat.rs` | what the probes say: the period of rotation; latency, parallelism and bandwidth |
+//! | `blank.rs` | a drive to begin with, of what a survey shows directly |
+//! | `scan.rs`, `tracks.rs` | lengths of tracks, zones, skews and heads, by the angles of sectors |
 //! | `skew.rs` | the skew of tracks, by the phase of the spindle |
 //! | `likelihood.rs`, `dyadic.rs`, `groups.rs` | how well a drive explains the requests |
 //! | `training.rs` | the requests, and replays of them |
@@ -21,6 +23,7 @@
 //! The crate is pure: it reads no clock and no file, and starts no thread.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod blank;
 mod decide;
 mod dyadic;
 mod estimate;
@@ -32,8 +35,10 @@ mod likelihood;
 mod parameter;
 mod policy;
 mod rotation;
+mod scan;
 mod skew;
 mod survey;
+mod tracks;
 mod training;
 
 #[cfg(test)]
@@ -46,3 +51,4 @@ pub use interval::{Estimate, Obstacle};
 pub use parameter::Unit;
 pub use rotation::{Rotation, rotation};
 pub use survey::{Action, OfDepth, OfSize, Phase, Probe, Survey, Surveyed};
+pub use tracks::{Tracks, Zone, heads, zones};

@@ -1,8 +1,8 @@
 //! The period of rotation, from reads of the same sector.
 //!
 //! Reads of a sector end at the same angle of the platters, whatever came before. So the ends lie on a grid whose step
-//! is the period. Of all periods that a disk could have, the longest is taken at which the ends, as angles, are coherent:
-//! at its half they would be as well. Then a line through the ends by their revolution gives the period and its standard
+//! is the period. Of all periods that a disk could have, the one is taken at which the ends, as angles, are the most coherent,
+//! or the longest of its multiples at which they are as well: at a half of the period they always are. Then a line through the ends by their revolution gives the period and its standard
 //! error.
 
 use std::f64::consts::TAU;
@@ -20,6 +20,8 @@ const RAYLEIGH_MARGIN: f64 = 8.0;
 const COHERENCE_MIN: f64 = 0.5;
 /// Share of the largest coherence at which a longer period is taken instead.
 const LONGER_MIN_RATIO: f64 = 0.9;
+/// Multiples of a frequency among the speeds of disks.
+const HARMONICS_MAX: usize = 6;
 /// Grid steps within the width of a peak.
 const GRID_OVERSAMPLING: f64 = 4.0;
 /// Ends of the first search: the grid grows with the time that they span.
@@ -71,12 +73,20 @@ fn coarse(ends: &[f64]) -> Option<f64> {
     let count = ((high - low) / step).ceil() as usize;
     let at = |index: usize| low + index as f64 * step;
     let coherences: Vec<f64> = (0..=count).map(|index| coherence(ends, at(index))).collect();
-    let largest = coherences.iter().copied().fold(0.0, f64::max);
-    // Frequencies ascend: the first is the longest period. Its peak is where the coherence falls again.
-    let mut index = coherences.iter().position(|coherence| *coherence >= LONGER_MIN_RATIO * largest)?;
-    while coherences.get(index + 1).is_some_and(|next| *next > coherences[index]) {
-        index += 1;
-    }
+    let (best, largest) = coherences
+        .iter()
+        .copied()
+        .enumerate()
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|best| best.1 > 0.0)?;
+    // Ends that are coherent at a frequency are at its multiples, too. Other peaks as high are chance.
+    let below = (1..=HARMONICS_MAX).rev().filter_map(|divisor| {
+        let near = ((at(best) / divisor as f64 - low) / step).round();
+        let near = (near >= 0.0).then_some(near as usize)?;
+        (near.saturating_sub(1)..=(near + 1).min(count))
+            .max_by(|a, b| coherences[*a].total_cmp(&coherences[*b]))
+    });
+    let index = below.into_iter().find(|index| coherences[*index] >= LONGER_MIN_RATIO * largest)?;
     Some(1.0 / at(index))
 }
 

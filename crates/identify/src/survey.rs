@@ -8,6 +8,7 @@
 //! | [`Phase::Sizes`] | single reads at random places, of several sizes | latency and bandwidth |
 //! | [`Phase::Depths`] | small reads at random places, several at a time | parallelism |
 //! | [`Phase::Returns`] | the same sector again and again, with others between | the period of rotation |
+//! | [`Phase::Tracks`] | single sectors over some tracks at several places | zones, skews and heads |
 //! | [`Phase::Course`] | runs, returns, and steps of all lengths, with pauses | a trace to fit a drive to |
 
 use rand_core::{Rng, SeedableRng};
@@ -16,6 +17,8 @@ use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors};
 use sakiyomi_validate::Measured;
 
 use crate::rotation::rotation;
+use crate::scan::Scans;
+use crate::tracks::Tracks;
 
 /// Sizes of reads in [`Phase::Sizes`].
 const READ_SIZES: [Bytes; 6] =
@@ -34,6 +37,8 @@ const CACHED_MAX_RATIO: f64 = 0.4;
 const READS_BETWEEN: [usize; 2] = [1, 1024];
 /// The returns end after the whole time divided by this.
 const RETURNS_TIME_DIVISOR: u64 = 2;
+/// The tracks end after this share of the whole time, as a fraction.
+const TRACKS_TIME_RATIO: (u64, u64) = (4, 5);
 /// Returns after which their times are looked at.
 const RETURNS_PER_LOOK: usize = 6;
 /// Reads of the course.
@@ -74,6 +79,8 @@ pub enum Phase {
     Depths,
     /// The same sector again and again.
     Returns,
+    /// Single sectors over some tracks at several places.
+    Tracks,
     /// Reads that reveal policies and seek times.
     Course,
 }
@@ -85,6 +92,12 @@ pub struct OfSize {
     pub size: Bytes,
     /// Times, ascending.
     pub times: Vec<Nanos>,
+}
+
+impl OfSize {
+    pub(crate) fn median(&self) -> Nanos {
+        self.times.get(self.times.len() / 2).copied().unwrap_or_default()
+    }
 }
 
 /// Throughput at one depth.
@@ -105,6 +118,8 @@ pub struct Surveyed {
     pub depths: Vec<OfDepth>,
     /// Ends of reads of the same sector that were not served from a cache.
     pub returns: Vec<Nanos>,
+    /// Tracks by their place, in the order of sectors; none of a device without rotation.
+    pub tracks: Vec<Tracks>,
     /// The course: closed loop, one read outstanding.
     pub course: Vec<Measured>,
 }
@@ -132,6 +147,7 @@ pub struct Survey {
     last: Extent,
     recent: Vec<Extent>,
     run_left: u64,
+    scans: Option<Scans>,
     found: Surveyed,
 }
 
@@ -162,6 +178,7 @@ impl Survey {
             last: Extent::new(Lba(home), Sectors(small)),
             recent: Vec::new(),
             run_left: 0,
+            scans: None,
             found: Surveyed::default(),
         }
     }
@@ -203,7 +220,18 @@ impl Survey {
         if now < self.resume_at {
             return Action::Pause(self.resume_at);
         }
-        let extent = self.place(phase);
+        let extent = match phase {
+            Phase::Tracks => {
+                let is_late = now.0 >= self.until.0 / TRACKS_TIME_RATIO.1 * TRACKS_TIME_RATIO.0;
+                let next = self.scans.as_mut().filter(|_| !is_late).and_then(Scans::next);
+                let Some(sector) = next else {
+                    self.finish(phase, now);
+                    return self.poll(now);
+                };
+                Extent::new(sector, Sectors(1))
+            }
+            _ => self.place(phase),
+        };
         if self.issued == 0 {
             self.begun = now;
         }
@@ -227,6 +255,10 @@ impl Survey {
             Some(Phase::Returns) if extent.start == self.home => self.returned(now, time),
             // Ends at regular times would look like a rotation.
             Some(Phase::Returns) => self.resume_at = now + Nanos(self.random.next_u64() % PAUSE_MAX.0),
+            Some(Phase::Tracks) => {
+                let scans = self.scans.as_mut().expect("scans in their phase");
+                scans.ended(extent.start, now, time);
+            }
             Some(Phase::Course) => self.passed(extent, issued, time, now),
             _ => {}
         }
@@ -242,7 +274,7 @@ impl Survey {
             Phase::Sizes => READS_PER_SIZE,
             Phase::Depths => READS_PER_PLACE * QUEUE_DEPTHS[self.index].max(4),
             Phase::Returns if self.found.returns.len() + 1 >= RETURN_COUNT => self.issued,
-            Phase::Returns => usize::MAX,
+            Phase::Returns | Phase::Tracks => usize::MAX,
             Phase::Course => COURSE_READS,
         }
     }
@@ -259,22 +291,30 @@ impl Survey {
                 let reads_per_second = self.issued as f64 / seconds.max(1e-9);
                 self.found.depths.push(OfDepth { depth: QUEUE_DEPTHS[self.index], reads_per_second });
             }
-            Phase::Returns | Phase::Course => {}
+            Phase::Returns => {
+                let guess = self.track_guess();
+                let rotation = rotation(&self.found.returns);
+                self.scans = rotation
+                    .map(|rotation| Scans::new(self.capacity.0, rotation, guess * 60e9 / rotation.rpm));
+            }
+            Phase::Tracks => self.found.tracks = self.scans.take().map_or_else(Vec::new, Scans::into_found),
+            Phase::Course => {}
         }
         self.issued = 0;
         self.index += 1;
         let parts = match phase {
             Phase::Sizes => READ_SIZES.len(),
             Phase::Depths => QUEUE_DEPTHS.len(),
-            Phase::Returns | Phase::Course => 1,
+            Phase::Returns | Phase::Tracks | Phase::Course => 1,
         };
         if self.index == parts {
             self.index = 0;
             self.phase = match phase {
                 Phase::Sizes => Some(Phase::Depths),
                 Phase::Depths => Some(Phase::Returns),
-                // Only a disk has policies and seek times to reveal.
-                Phase::Returns => rotation(&self.found.returns).map(|_| Phase::Course),
+                // Only a disk has tracks, policies and seek times to reveal.
+                Phase::Returns => self.scans.as_ref().map(|_| Phase::Tracks),
+                Phase::Tracks => Some(Phase::Course),
                 Phase::Course => None,
             };
         }
@@ -288,6 +328,7 @@ impl Survey {
                 Extent::new(self.home, Sectors(PROBE_SIZE.0 / self.sector.0))
             }
             Phase::Returns => self.anywhere(PROBE_SIZE),
+            Phase::Tracks => unreachable!("the scans choose their sectors"),
             Phase::Course => self.along(),
         }
     }
@@ -299,12 +340,24 @@ impl Survey {
         Extent::new(Lba(self.random.next_u64() % places * unit), Sectors(sectors.min(self.capacity.0)))
     }
 
+    /// Whether a small read was served from a cache, by its time.
+    fn is_cached(&self, time: Nanos) -> bool {
+        let usual = self.found.sizes.first().map_or(Nanos::ZERO, OfSize::median);
+        (time.0 as f64) < CACHED_MAX_RATIO * usual.0 as f64
+    }
+
+    /// Sectors that pass in a nanosecond, by what larger reads take more than smaller ones; about, because the time to
+    /// the next track is within.
+    fn track_guess(&self) -> f64 {
+        let [small, .., large] = &self.found.sizes[..] else { return 0.0 };
+        let more = large.median().saturating_sub(small.median()).0.max(1);
+        (large.size.0 - small.size.0) as f64 / self.sector.0 as f64 / more as f64
+    }
+
     /// A read of the home sector has ended.
     fn returned(&mut self, now: Nanos, time: Nanos) {
-        let usual = self.found.sizes.first().and_then(|small| small.times.get(small.times.len() / 2));
-        let usual = usual.map_or(0.0, |usual| usual.0 as f64);
         self.looked_at += 1;
-        if (time.0 as f64) < CACHED_MAX_RATIO * usual {
+        if self.is_cached(time) {
             self.cached += 1;
         } else {
             self.found.returns.push(now);

@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_drive::Drive;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
-use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_identify::{Action, Survey, Surveyed, fit, flat, rotation};
-use sakiyomi_model::{Device, Nanos, Op, Request, RequestId, StreamId};
+use sakiyomi_drive::spec::{BUILTIN, DriveSpec};
+use sakiyomi_drive::{Drive, Geometry};
+use sakiyomi_identify::{Action, Survey, Surveyed, fit, flat, heads, rotation, zones};
+use sakiyomi_model::{Device, Lba, Nanos, Op, Request, RequestId, StreamId};
 use sakiyomi_validate::{Pace, free, judge};
 
 const BASE: &str = r#"
@@ -197,4 +197,52 @@ fn a_drive_fitted_to_its_own_survey_predicts_other_requests() {
     }
     println!("{inside} of {known} intervals hold");
     assert!(ratios.iter().all(|(fitted, before)| fitted < before), "{ratios:?}");
+}
+
+#[test]
+fn zones_skews_and_heads_are_found_by_the_angles_of_sectors() {
+    let built_in = BUILTIN.iter().map(|drive| drive.spec()).filter(|spec| spec.smr.is_none());
+    for (seed, spec) in (0..).zip(built_in.chain((0..6).map(secret))) {
+        let name = &spec.name;
+        let survey = surveyed(&mut Drive::new(&spec).unwrap(), Nanos(600_000_000_000), seed);
+        let geometry = Geometry::new(&spec.geometry, &spec.servo);
+        let found = zones(&survey.tracks);
+        let lengths =
+            |lengths: Vec<u32>| -> Vec<u32> { lengths.chunk_by(|a, b| a == b).map(|same| same[0]).collect() };
+        let real = lengths(spec.geometry.zones.iter().map(|zone| zone.sectors_per_track).collect());
+        let own = lengths(found.iter().map(|zone| zone.sectors_per_track.round() as u32).collect());
+        assert_eq!(own, real, "{name}");
+        for zone in &found {
+            let [before, after] = zone.start.map(|at| geometry.run(at, 1));
+            let length = zone.sectors_per_track.round() as u32;
+            assert!(before.lba == Lba(0) || before.track_sectors != length, "{name}: {zone:?}");
+            assert_eq!(after.track_sectors, length, "{name}: {zone:?}");
+            // A place that could be its neighbor's by chance is none.
+            let [low, high] = zone.interval;
+            assert!(high - low < 0.2 && (low..high).contains(&f64::from(length)), "{name}: {zone:?}");
+        }
+        let heads = heads(&survey.tracks);
+        assert!(heads.is_none_or(|heads| heads == spec.geometry.heads), "{name}: {heads:?}");
+    }
+}
+
+#[test]
+#[allow(clippy::print_stdout)] // the figures of each drive, with --nocapture
+fn a_drive_is_identified_from_nothing_but_its_survey() {
+    for seed in 200..200 + secrets() {
+        let spec = secret(seed);
+        let survey = |seed| surveyed(&mut Drive::new(&spec).unwrap(), Nanos(120_000_000_000), seed);
+        let found = survey(seed);
+        let device = Drive::new(&spec).unwrap();
+        let rotation = rotation(&found.returns).unwrap();
+        let start = found.drive(device.capacity(), device.sector(), &rotation).unwrap();
+        let course = &found.course[..found.course.len().min(900)];
+        let fitted = fit(&start, course, Pace::Closed, &mut |_| true).unwrap();
+        let fresh = survey(seed + 1_000).course;
+        let of = |spec: &DriveSpec| {
+            judge(&fresh, &free(Drive::new(spec).unwrap(), &fresh, Pace::Closed), 0..fresh.len()).rms_ratio
+        };
+        println!("{seed}: rms {:.4} of the mean, before {:.4}", of(&fitted.spec), of(&start));
+        assert!(of(&fitted.spec) < of(&start), "{seed}");
+    }
 }

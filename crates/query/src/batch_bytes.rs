@@ -10,6 +10,15 @@ pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(column_bytes).sum()
 }
 
+/// Returns the memory of a batch of its own buffers: that of its rows, and of the arrays, which matters for few rows of
+/// many columns.
+pub(crate) fn batch_memory_bytes(batch: &RecordBatch) -> usize {
+    batch_bytes(batch) + batch.num_columns() * ARRAY_BYTES
+}
+
+/// Bytes of an array besides its values: the object, its buffers' headers, and what the allocator rounds up.
+const ARRAY_BYTES: usize = 320;
+
 /// Returns the bytes of the rows of a batch without the values of dictionaries, which batches share.
 pub(crate) fn bytes_without_dictionaries(batch: &RecordBatch) -> usize {
     let own = |column: &ArrayRef| match column.as_any_dictionary_opt() {

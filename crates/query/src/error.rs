@@ -30,9 +30,15 @@ pub enum Error {
         /// Bytes that it may use.
         available: u64,
     },
+    /// The rows in use fill all buffers of the job.
+    #[error("rows in use fill all buffers of the memory limit ({bytes} bytes); raise --memory")]
+    BuffersFull {
+        /// Bytes of all buffers.
+        bytes: u64,
+    },
     /// Reading, writing or spilling failed.
     #[error(transparent)]
-    Io(#[from] sakiyomi_io::Error),
+    Io(sakiyomi_io::Error),
     /// All spill directories are full.
     #[error(
         "the spill files have {spilled_bytes} bytes, at least {needed_bytes} more are needed, and no room is left in {}; free some, or name directories with more room by --spill DIR",
@@ -68,6 +74,15 @@ pub enum Error {
     /// The job was cancelled.
     #[error("cancelled")]
     Cancelled,
+}
+
+impl From<sakiyomi_io::Error> for Error {
+    fn from(error: sakiyomi_io::Error) -> Error {
+        match error {
+            sakiyomi_io::Error::AllHeld { budget } => Error::BuffersFull { bytes: budget },
+            other => Error::Io(other),
+        }
+    }
 }
 
 impl From<sakiyomi_expression::Error> for Error {

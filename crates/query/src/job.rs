@@ -278,7 +278,7 @@ impl Job {
             sakiyomi_io::Error::Budget { wanted, left, .. } => {
                 Error::Memory { what: what.to_owned(), needed: wanted, available: left }
             }
-            other => Error::Io(other),
+            other => other.into(),
         })
     }
 

@@ -262,6 +262,14 @@ impl Encoder {
         Ok(Encoded { rows, body })
     }
 
+    /// Bytes of the metadata of a group, however few its rows: much in tables of many columns.
+    pub(crate) fn group_metadata_bytes(&self) -> usize {
+        match &self.kind {
+            EncoderKind::Parquet(parquet) => parquet.group_metadata_bytes(),
+            EncoderKind::Ipc(_) | EncoderKind::Csv(_) => 0,
+        }
+    }
+
     /// Releases the memory that is kept for the next groups.
     pub(crate) fn release(&self) {
         self.buffers.clear();

@@ -207,10 +207,10 @@ impl StatementOptions {
     }
 }
 
-/// Makes an exception of an error of a statement.
 /// Number of the error "no space left on device", the same on every architecture of Linux.
 const ENOSPC: i32 = 28;
 
+/// Makes an exception of an error of a statement.
 fn of_tables(error: &TablesError) -> PyErr {
     match error {
         TablesError::Option(problem) => PyValueError::new_err(problem.clone()),

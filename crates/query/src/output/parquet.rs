@@ -83,6 +83,11 @@ impl Encoder {
         Ok(Encoder { columns: Arc::new(Columns::new(schema, compression)?) })
     }
 
+    /// Bytes of the metadata of a row group, however few its rows.
+    pub(crate) fn group_metadata_bytes(&self) -> usize {
+        self.columns.descr.num_columns() * chunk::memory_of(1)
+    }
+
     /// Encodes the rows of `batches` as one row group.
     pub(crate) fn encode(
         &self,

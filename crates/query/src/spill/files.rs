@@ -99,7 +99,7 @@ fn full(files: &[Spill], needed_bytes: u64) -> Error {
 pub(super) fn spill_error(files: &[Spill], error: sakiyomi_io::Error) -> Error {
     match error {
         sakiyomi_io::Error::Full { needed, .. } => full(files, needed),
-        other => Error::Io(other),
+        other => other.into(),
     }
 }
 

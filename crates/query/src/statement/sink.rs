@@ -14,7 +14,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use crate::batch_bytes::batch_bytes;
+use crate::batch_bytes::batch_memory_bytes;
 use crate::order::SortKey;
 use crate::output::{Encoded, Encoder, Output, OutputOptions, Target};
 use crate::phase::Meter;
@@ -351,7 +351,7 @@ impl Part<'_> {
 
     fn add(&mut self, batch: RecordBatch) {
         self.rows += batch.num_rows();
-        self.bytes += batch_bytes(&batch);
+        self.bytes += batch_memory_bytes(&batch);
         self.batches.push(batch);
     }
 
@@ -384,7 +384,7 @@ impl Grouping<'_> {
     /// Adds rows; returns a group when it is full.
     pub(super) fn add(&mut self, batch: RecordBatch) -> Option<Vec<RecordBatch>> {
         self.rows += batch.num_rows();
-        self.bytes += batch_bytes(&batch);
+        self.bytes += batch_memory_bytes(&batch);
         self.batches.push(batch);
         let is_full = self.rows >= self.sink.group_rows || self.bytes >= self.sink.group_bytes;
         is_full.then(|| self.rest())

@@ -363,7 +363,7 @@ impl Fetcher {
 }
 
 fn is_all_held(error: &Error) -> bool {
-    matches!(error, Error::Io(sakiyomi_io::Error::AllHeld { .. }))
+    matches!(error, Error::BuffersFull { .. })
 }
 
 /// Returns the error of a stream that has failed before.

@@ -34,8 +34,7 @@ const PAGE_INDEX_BYTES: usize = 128;
 impl Chunk {
     /// Approximate bytes of the metadata in memory.
     pub(crate) fn memory(&self) -> usize {
-        let pages = self.offset_index.page_locations.len();
-        size_of::<Chunk>() + CHUNK_HEAP_BYTES + pages * PAGE_INDEX_BYTES
+        memory_of(self.offset_index.page_locations.len())
     }
 
     /// Makes the offsets absolute, for a row group at file offset `base`.
@@ -50,6 +49,11 @@ impl Chunk {
         self.offset_index.page_locations.iter_mut().for_each(|location| location.offset += base);
         Ok(self)
     }
+}
+
+/// Bytes of the metadata of a chunk of some pages.
+pub(super) fn memory_of(pages: usize) -> usize {
+    size_of::<Chunk>() + CHUNK_HEAP_BYTES + pages * PAGE_INDEX_BYTES
 }
 
 /// Minimum and maximum of a page, in the form of the column index.

@@ -1,5 +1,8 @@
 //! Encoding with little memory: a group whose encoding does not fit waits for the groups of earlier parts, which leave the
 //! memory when they are appended, and is then halved until it fits.
+//!
+//! In tables of many columns the metadata of a group of a single row is large too. Groups of later parts leave as much
+//! memory as the current part needs for one.
 
 use std::sync::PoisonError;
 
@@ -7,6 +10,11 @@ use arrow_array::RecordBatch;
 
 use super::Sink;
 use crate::Error;
+use crate::output::Encoder;
+
+/// The smallest group takes at most this many times the bytes of its metadata: in tables of many columns, the buffers of
+/// one row are no larger.
+const GROUP_MIN_PARTS: usize = 2;
 
 impl Sink {
     /// Encodes rows and puts them into the result, in as many groups as the memory needs.
@@ -14,10 +22,12 @@ impl Sink {
     /// # Errors
     /// [`Error::Memory`] if a single row does not fit.
     pub(super) fn deliver(&self, index: Option<usize>, batches: Vec<RecordBatch>) -> Result<(), Error> {
-        match self.group(batches.clone()) {
-            Ok(group) => return self.put(index, group),
-            Err(Error::Memory { .. }) => {}
-            Err(error) => return Err(error),
+        if self.leaves_room() {
+            match self.group(batches.clone()) {
+                Ok(group) => return self.put(index, group),
+                Err(Error::Memory { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.await_turn(index)?;
         if let Some(encoder) = &self.encoder {
@@ -32,6 +42,13 @@ impl Sink {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns whether the current part can encode a group, even if all threads encode one of later parts now.
+    fn leaves_room(&self) -> bool {
+        let metadata_bytes = self.encoder.as_ref().map_or(0, Encoder::group_metadata_bytes);
+        let groups = self.job.options().threads.max(1) + 1;
+        self.job.available() >= metadata_bytes.saturating_mul(GROUP_MIN_PARTS * groups)
     }
 
     /// Waits until all earlier parts are finished. Their threads need nothing of this one.

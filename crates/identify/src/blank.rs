@@ -1,0 +1,137 @@
+//! A drive to begin an identification with, of which only what a survey shows directly is known.
+
+use sakiyomi_drive::Geometry;
+use sakiyomi_drive::spec::{
+    CacheSpec, DriveSpec, GeometrySpec, InterfaceSpec, QueueSpec, SeekSpec, ServoSpec, SparesPer, ZoneSpec,
+};
+use sakiyomi_model::{Bytes, Nanos, Sectors};
+
+use crate::rotation::Rotation;
+use crate::survey::Surveyed;
+use crate::tracks::{Tracks, Zone, heads, zones};
+
+/// Heads where the skews do not tell their number: of them follow the cylinders, by which a seek curve counts.
+const ASSUMED_HEADS: u32 = 4;
+/// Overhead of a read that is not known yet.
+const ASSUMED_OVERHEAD: Nanos = Nanos(300_000);
+/// Bounds of the mean seek time.
+const SEEK_RANGE: [Nanos; 2] = [Nanos(1_000_000), Nanos(40_000_000)];
+/// Full stroke of the arm over its mean seek, as of most disks.
+const FULL_STROKE_RATIO: u64 = 2;
+
+impl Surveyed {
+    /// Returns a drive of `capacity` sectors with the rotation, the zones, the skews and the mean seek time of the survey; the
+    /// other parameters are usual ones. `None` if no tracks were found.
+    #[must_use]
+    pub fn drive(&self, capacity: Sectors, sector: Bytes, rotation: &Rotation) -> Option<DriveSpec> {
+        let geometry = self.geometry(capacity, sector)?;
+        let first = &geometry.zones[0];
+        let turn = 60e9 / rotation.rpm;
+        let time = |skew: Option<f64>| {
+            skew.map(|skew| Nanos((skew / f64::from(first.sectors_per_track) * turn) as u64))
+        };
+        // A skew covers the time of what it is for, and is rounded up to a whole sector.
+        let head_switch = time(first.track_skew).unwrap_or(Nanos(1_000_000));
+        let track_to_track = time(first.cylinder_skew).unwrap_or(head_switch);
+        let random = self.sizes.first().map_or(Nanos::ZERO, |small| small.median());
+        let average = random.saturating_sub(Nanos((turn / 2.0) as u64)).saturating_sub(ASSUMED_OVERHEAD);
+        let average = average.clamp(SEEK_RANGE[0], SEEK_RANGE[1]).max(track_to_track);
+        let full_stroke = Nanos(average.0 * FULL_STROKE_RATIO);
+        let spec = DriveSpec {
+            name: "measured drive".to_owned(),
+            geometry,
+            servo: ServoSpec {
+                rpm: rotation.rpm,
+                head_switch,
+                write_settle: Default::default(),
+                lost_turns: 0.0,
+                seek: SeekSpec::Datasheet { track_to_track, average, full_stroke },
+                seek_write: None,
+            },
+            queue: QueueSpec::default(),
+            cache: CacheSpec::default(),
+            interface: InterfaceSpec::default(),
+            smr: None,
+            array: None,
+        };
+        spec.check().is_ok().then_some(spec)
+    }
+
+    /// Returns the drive with the zones of the survey, if its own have tracks of other lengths; its heads stay.
+    #[must_use]
+    pub fn with_tracks(&self, drive: &DriveSpec, capacity: Sectors) -> DriveSpec {
+        if self.tracks.is_empty() || agrees(drive, &self.tracks) {
+            return drive.clone();
+        }
+        let mut own = drive.clone();
+        let count = heads(&self.tracks).unwrap_or(drive.geometry.heads);
+        own.geometry.heads = count;
+        own.geometry.zones = zone_specs(&zones(&self.tracks), capacity, count);
+        own.geometry.sectors = Some(capacity.0);
+        if own.check().is_ok() { own } else { drive.clone() }
+    }
+
+    fn geometry(&self, capacity: Sectors, sector: Bytes) -> Option<GeometrySpec> {
+        let found = zones(&self.tracks);
+        let heads = heads(&self.tracks).unwrap_or(ASSUMED_HEADS);
+        (!found.is_empty()).then(|| GeometrySpec {
+            sector,
+            physical_sector: None,
+            heads,
+            layout: Default::default(),
+            sectors: Some(capacity.0),
+            zones: zone_specs(&found, capacity, heads),
+        })
+    }
+}
+
+/// Whether a drive has tracks of the lengths that were found.
+fn agrees(drive: &DriveSpec, places: &[Tracks]) -> bool {
+    /// Sectors by which a length may differ.
+    const LENGTH_TOLERANCE: f64 = 0.5;
+    let geometry = Geometry::new(&drive.geometry, &drive.servo);
+    let capacity = geometry.capacity().0;
+    let length = |lba: sakiyomi_model::Lba| f64::from(geometry.run(lba, 1).track_sectors);
+    let is_near = |place: &Tracks, at| {
+        let tolerance = LENGTH_TOLERANCE.max(place.interval[1] - place.interval[0]);
+        (length(at) - place.sectors_per_track).abs() <= tolerance
+    };
+    places
+        .iter()
+        .all(|place| place.end.0 < capacity && (is_near(place, place.start) || is_near(place, place.end)))
+}
+
+/// Returns whole cylinders of zones that begin in the middle of what is known of their start.
+fn zone_specs(zones: &[Zone], capacity: Sectors, heads: u32) -> Vec<ZoneSpec> {
+    let starts = zones.iter().map(|zone| u64::midpoint(zone.start[0].0, zone.start[1].0));
+    let ends: Vec<u64> = starts.clone().skip(1).chain([capacity.0]).collect();
+    let mut left = capacity.0;
+    let count = zones.len();
+    let specs = zones.iter().zip(starts.zip(ends)).enumerate().map(|(number, (zone, (start, end)))| {
+        let track = zone.sectors_per_track.round().max(1.0) as u32;
+        let cylinder = u64::from(track) * u64::from(heads);
+        let wanted = (end - start + cylinder / 2) / cylinder;
+        // The last zone has the rest, and a cylinder that is not full.
+        let cylinders = if number + 1 == count { left.div_ceil(cylinder) } else { wanted }.max(1);
+        left = left.saturating_sub(cylinders * cylinder);
+        ZoneSpec {
+            first_cylinder: None,
+            cylinders: u32::try_from(cylinders).unwrap_or(u32::MAX),
+            sectors_per_track: track,
+            track_skew: zone.track_skew.map(thousandths),
+            cylinder_skew: zone.cylinder_skew.or(zone.track_skew).map(thousandths),
+            offset: 0.0,
+            reserved_front: 0,
+            spares: 0,
+            spares_per: SparesPer::default(),
+            spares_range: 1,
+            slips: Vec::new(),
+            remaps: Vec::new(),
+        }
+    });
+    specs.collect()
+}
+
+fn thousandths(sectors: f64) -> f64 {
+    (sectors * 1000.0).round() / 1000.0
+}
