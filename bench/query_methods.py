@@ -15,6 +15,7 @@ The tables of one scale factor are deleted before those of the next are made; th
 
 import argparse
 import json
+import math
 import os
 import shutil
 import statistics
@@ -120,16 +121,20 @@ def picture(rows, path):
     parts = []
     for at, (directory, layout) in enumerate(panels):
         own = [row for row in rows if (row["directory"], row["layout"]) == (directory, layout)]
-        most = max(row["elapsed_s"] for row in own)
+        longest = max(row["elapsed_s"] for row in own)
+        # At most five lines, at round numbers.
+        power = 10 ** math.floor(math.log10(longest / 5))
+        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor * 5 >= longest)
+        most = step * math.ceil(longest / step)
         x0, y0 = (at % 2) * width + left, (at // 2) * height + top
         w, h = width - left - 20, height - top - bottom
         x = lambda sf: x0 + w * (sf / factors[-1])
         y = lambda s: y0 + h * (1 - s / most)
         parts.append(f'<text x="{x0}" y="{y0 - 14}" class="title">{directory}, batches of {layout}</text>')
-        for part in range(5):
-            s = most * part / 4
+        for part in range(round(most / step) + 1):
+            s = step * part
             parts.append(f'<path d="M{x0} {y(s):.1f}h{w}" class="grid"/>'
-                         f'<text x="{x0 - 6}" y="{y(s) + 4:.1f}" text-anchor="end">{s:.2g} s</text>')
+                         f'<text x="{x0 - 6}" y="{y(s) + 4:.1f}" text-anchor="end">{s:.6g} s</text>')
         parts += [f'<text x="{x(sf):.1f}" y="{y0 + h + 18}" text-anchor="middle">{sf:g}</text>' for sf in factors]
         parts.append(f'<text x="{x0 + w / 2}" y="{y0 + h + 34}" text-anchor="middle">scale factor</text>')
         for color, method in zip(COLORS, METHODS):

@@ -2,10 +2,12 @@
 
 use sakiyomi_drive::Geometry;
 use sakiyomi_drive::spec::{
-    CacheSpec, DriveSpec, GeometrySpec, InterfaceSpec, QueueSpec, SeekSpec, ServoSpec, SparesPer, ZoneSpec,
+    CacheSpec, DriveSpec, GeometrySpec, InterfaceSpec, QueueSpec, ReadAheadMode, SeekSpec, ServoSpec,
+    SparesPer, ZoneSpec,
 };
 use sakiyomi_model::{Bytes, Nanos, Sectors};
 
+use crate::cache::ReadCache;
 use crate::rotation::Rotation;
 use crate::survey::Surveyed;
 use crate::tracks::{Tracks, Zone, heads, zones};
@@ -16,6 +18,8 @@ const ASSUMED_HEADS: u32 = 4;
 const ASSUMED_OVERHEAD: Nanos = Nanos(300_000);
 /// Bounds of the mean seek time.
 const SEEK_RANGE: [Nanos; 2] = [Nanos(1_000_000), Nanos(40_000_000)];
+/// Largest segment.
+const SEGMENT_MAX: Bytes = Bytes(64 << 20);
 /// Full stroke of the arm over its mean seek, as of most disks.
 const FULL_STROKE_RATIO: u64 = 2;
 
@@ -49,7 +53,7 @@ impl Surveyed {
                 seek_write: None,
             },
             queue: QueueSpec::default(),
-            cache: CacheSpec::default(),
+            cache: self.cache.spec(sector),
             interface: InterfaceSpec::default(),
             smr: None,
             array: None,
@@ -82,6 +86,30 @@ impl Surveyed {
             sectors: Some(capacity.0),
             zones: zone_specs(&found, capacity, heads),
         })
+    }
+}
+
+impl ReadCache {
+    /// Returns segments that hold what is read ahead, as many as were found.
+    fn spec(&self, sector: Bytes) -> CacheSpec {
+        let mut spec = CacheSpec::default();
+        spec.read_ahead.mode =
+            if self.after_sequential.is_some() { ReadAheadMode::Segment } else { ReadAheadMode::Off };
+        spec.segments.consumed = self.consumed.unwrap_or_default();
+        spec.read_ahead.after_sequential = self.after_sequential.unwrap_or(0);
+        if let Some([count, _]) = self.segments {
+            spec.segments.count = count;
+        }
+        if let Some([ahead, beyond]) = self.ahead {
+            // The pages that were read are in the segment, too, as long as they are kept. Its size is the rounder number.
+            let is_beyond = beyond.0.trailing_zeros() > ahead.0.trailing_zeros();
+            let sectors = if is_beyond { beyond } else { ahead };
+            let segment = Bytes(sectors.0.saturating_mul(sector.0).min(SEGMENT_MAX.0));
+            spec.read_ahead.max = segment;
+            spec.size = Bytes(segment.0 * u64::from(spec.segments.count));
+            spec.write.limit = Bytes(spec.size.0 / 2);
+        }
+        spec
     }
 }
 

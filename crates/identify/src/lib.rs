@@ -13,6 +13,7 @@
 //! | `survey.rs` | timed probes of a device, as a state machine |
 //! | `rotation.rs`, `flat.rs` | what the probes say: the period of rotation; latency, parallelism and bandwidth |
 //! | `blank.rs` | a drive to begin with, of what a survey shows directly |
+//! | `cache.rs` | read-ahead and segments, by what is served without the medium |
 //! | `scan.rs`, `tracks.rs` | lengths of tracks, zones, skews and heads, by the angles of sectors |
 //! | `skew.rs` | the skew of tracks, by the phase of the spindle |
 //! | `likelihood.rs`, `dyadic.rs`, `groups.rs` | how well a drive explains the requests |
@@ -24,6 +25,7 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod blank;
+mod cache;
 mod decide;
 mod dyadic;
 mod estimate;
@@ -44,6 +46,7 @@ mod training;
 #[cfg(test)]
 mod sample;
 
+pub use cache::ReadCache;
 pub use decide::Decision;
 pub use fit::{Identified, Step, Trial, fit};
 pub use flat::{Flat, flat};

@@ -9,6 +9,7 @@
 //! | [`Phase::Depths`] | small reads at random places, several at a time | parallelism |
 //! | [`Phase::Returns`] | the same sector again and again, with others between | the period of rotation |
 //! | [`Phase::Tracks`] | single sectors over some tracks at several places | zones, skews and heads |
+//! | [`Phase::Cache`] | pages again, and after others | read-ahead and segments |
 //! | [`Phase::Course`] | runs, returns, and steps of all lengths, with pauses | a trace to fit a drive to |
 
 use rand_core::{Rng, SeedableRng};
@@ -16,6 +17,7 @@ use rand_pcg::Pcg64;
 use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors};
 use sakiyomi_validate::Measured;
 
+use crate::cache::{CacheProbe, ReadCache, Step};
 use crate::rotation::rotation;
 use crate::scan::Scans;
 use crate::tracks::Tracks;
@@ -81,6 +83,8 @@ pub enum Phase {
     Returns,
     /// Single sectors over some tracks at several places.
     Tracks,
+    /// Pages again, and after others.
+    Cache,
     /// Reads that reveal policies and seek times.
     Course,
 }
@@ -120,6 +124,8 @@ pub struct Surveyed {
     pub returns: Vec<Nanos>,
     /// Tracks by their place, in the order of sectors; none of a device without rotation.
     pub tracks: Vec<Tracks>,
+    /// The read cache of a disk.
+    pub cache: ReadCache,
     /// The course: closed loop, one read outstanding.
     pub course: Vec<Measured>,
 }
@@ -148,6 +154,7 @@ pub struct Survey {
     recent: Vec<Extent>,
     run_left: u64,
     scans: Option<Scans>,
+    cache: Option<CacheProbe>,
     found: Surveyed,
 }
 
@@ -179,6 +186,7 @@ impl Survey {
             recent: Vec::new(),
             run_left: 0,
             scans: None,
+            cache: None,
             found: Surveyed::default(),
         }
     }
@@ -230,6 +238,17 @@ impl Survey {
                 };
                 Extent::new(sector, Sectors(1))
             }
+            Phase::Cache => match self.cache.as_mut().and_then(CacheProbe::next) {
+                Some(Step::Read(extent)) => extent,
+                Some(Step::Pause(time)) => {
+                    self.resume_at = now + time;
+                    return Action::Pause(self.resume_at);
+                }
+                None => {
+                    self.finish(phase, now);
+                    return self.poll(now);
+                }
+            },
             _ => self.place(phase),
         };
         if self.issued == 0 {
@@ -259,6 +278,7 @@ impl Survey {
                 let scans = self.scans.as_mut().expect("scans in their phase");
                 scans.ended(extent.start, now, time);
             }
+            Some(Phase::Cache) => self.cache.as_mut().expect("a probe in its phase").ended(time),
             Some(Phase::Course) => self.passed(extent, issued, time, now),
             _ => {}
         }
@@ -274,7 +294,7 @@ impl Survey {
             Phase::Sizes => READS_PER_SIZE,
             Phase::Depths => READS_PER_PLACE * QUEUE_DEPTHS[self.index].max(4),
             Phase::Returns if self.found.returns.len() + 1 >= RETURN_COUNT => self.issued,
-            Phase::Returns | Phase::Tracks => usize::MAX,
+            Phase::Returns | Phase::Tracks | Phase::Cache => usize::MAX,
             Phase::Course => COURSE_READS,
         }
     }
@@ -297,7 +317,13 @@ impl Survey {
                 self.scans = rotation
                     .map(|rotation| Scans::new(self.capacity.0, rotation, guess * 60e9 / rotation.rpm));
             }
-            Phase::Tracks => self.found.tracks = self.scans.take().map_or_else(Vec::new, Scans::into_found),
+            Phase::Tracks => {
+                self.found.tracks = self.scans.take().map_or_else(Vec::new, Scans::into_found);
+                self.cache = self.cache_probe();
+            }
+            Phase::Cache => {
+                self.found.cache = self.cache.take().map(|cache| cache.found()).unwrap_or_default()
+            }
             Phase::Course => {}
         }
         self.issued = 0;
@@ -305,7 +331,7 @@ impl Survey {
         let parts = match phase {
             Phase::Sizes => READ_SIZES.len(),
             Phase::Depths => QUEUE_DEPTHS.len(),
-            Phase::Returns | Phase::Tracks | Phase::Course => 1,
+            Phase::Returns | Phase::Tracks | Phase::Cache | Phase::Course => 1,
         };
         if self.index == parts {
             self.index = 0;
@@ -314,7 +340,8 @@ impl Survey {
                 Phase::Depths => Some(Phase::Returns),
                 // Only a disk has tracks, policies and seek times to reveal.
                 Phase::Returns => self.scans.as_ref().map(|_| Phase::Tracks),
-                Phase::Tracks => Some(Phase::Course),
+                Phase::Tracks => Some(Phase::Cache),
+                Phase::Cache => Some(Phase::Course),
                 Phase::Course => None,
             };
         }
@@ -328,7 +355,7 @@ impl Survey {
                 Extent::new(self.home, Sectors(PROBE_SIZE.0 / self.sector.0))
             }
             Phase::Returns => self.anywhere(PROBE_SIZE),
-            Phase::Tracks => unreachable!("the scans choose their sectors"),
+            Phase::Tracks | Phase::Cache => unreachable!("the probes choose their places"),
             Phase::Course => self.along(),
         }
     }
@@ -352,6 +379,15 @@ impl Survey {
         let [small, .., large] = &self.found.sizes[..] else { return 0.0 };
         let more = large.median().saturating_sub(small.median()).0.max(1);
         (large.size.0 - small.size.0) as f64 / self.sector.0 as f64 / more as f64
+    }
+
+    /// Returns the probe of the read cache of a disk.
+    fn cache_probe(&mut self) -> Option<CacheProbe> {
+        let turn = Nanos((60e9 / rotation(&self.found.returns)?.rpm) as u64);
+        let track = self.found.tracks.first();
+        let track = track.map_or_else(|| self.track_guess() * turn.0 as f64, |track| track.sectors_per_track);
+        let page = PROBE_SIZE.0 / self.sector.0;
+        Some(CacheProbe::new(self.capacity.0, page.max(1), turn, track.max(1.0), self.random.next_u64()))
     }
 
     /// A read of the home sector has ended.

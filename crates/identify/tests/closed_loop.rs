@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
-use sakiyomi_drive::spec::{BUILTIN, DriveSpec};
+use sakiyomi_drive::spec::{BUILTIN, Consumed, DriveSpec};
 use sakiyomi_drive::{Drive, Geometry};
 use sakiyomi_identify::{Action, Survey, Surveyed, fit, flat, heads, rotation, zones};
 use sakiyomi_model::{Device, Lba, Nanos, Op, Request, RequestId, StreamId};
@@ -227,6 +227,23 @@ fn zones_skews_and_heads_are_found_by_the_angles_of_sectors() {
 }
 
 #[test]
+fn read_ahead_and_segments_are_found_by_what_is_served_at_once() {
+    for seed in 0..10 {
+        let spec = secret(seed);
+        let found = surveyed(&mut Drive::new(&spec).unwrap(), Nanos(300_000_000_000), seed).cache;
+        let (segments, read_ahead) = (&spec.cache.segments, &spec.cache.read_ahead);
+        assert_eq!(found.after_sequential, Some(read_ahead.after_sequential), "{seed}: {found:?}");
+        assert_eq!(found.segments, Some([segments.count, segments.count + 1]), "{seed}: {found:?}");
+        let [low, high] = found.ahead.unwrap().map(|sectors| sectors.0 * 512);
+        let segment = spec.cache.size.0 / u64::from(segments.count);
+        // A page more or less, by whether what was read is kept.
+        assert!((low..=high).contains(&segment), "{seed}: {found:?}, really {segment}");
+        let is_gone = segments.consumed == Consumed::Discard;
+        assert_eq!(found.consumed == Some(Consumed::Discard), is_gone, "{seed}: {found:?}");
+    }
+}
+
+#[test]
 #[allow(clippy::print_stdout)] // the figures of each drive, with --nocapture
 fn a_drive_is_identified_from_nothing_but_its_survey() {
     for seed in 200..200 + secrets() {
@@ -236,13 +253,21 @@ fn a_drive_is_identified_from_nothing_but_its_survey() {
         let device = Drive::new(&spec).unwrap();
         let rotation = rotation(&found.returns).unwrap();
         let start = found.drive(device.capacity(), device.sector(), &rotation).unwrap();
-        let course = &found.course[..found.course.len().min(900)];
+        let course = &found.course;
         let fitted = fit(&start, course, Pace::Closed, &mut |_| true).unwrap();
         let fresh = survey(seed + 1_000).course;
         let of = |spec: &DriveSpec| {
             judge(&fresh, &free(Drive::new(spec).unwrap(), &fresh, Pace::Closed), 0..fresh.len()).rms_ratio
         };
         println!("{seed}: rms {:.4} of the mean, before {:.4}", of(&fitted.spec), of(&start));
+        println!("    {:?}", found.cache);
+        let entries = spec.entries();
+        for (key, value) in fitted.spec.entries() {
+            let real = entries.iter().find(|(own, _)| *own == key).map(|(_, value)| value.as_str());
+            if real != Some(&value) && !key.starts_with("geometry") {
+                println!("    {key} = {value}, really {real:?}");
+            }
+        }
         assert!(of(&fitted.spec) < of(&start), "{seed}");
     }
 }

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use comfy_table::{Table, presets};
-use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_identify::{Action, Flat, Rotation, Survey, Surveyed, fit, flat, rotation};
+use sakiyomi_drive::spec::{Consumed, DriveSpec};
+use sakiyomi_identify::{
+    Action, Flat, ReadCache, Rotation, Survey, Surveyed, Zone, fit, flat, heads, rotation, zones,
+};
 use sakiyomi_io::engine::{self, Engine, Op, Payload};
 use sakiyomi_io::{Access, BufferPool, EngineKind, EngineSpec, IoFile, Memory};
-use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_model::{Bytes, Nanos, Sectors};
 use sakiyomi_report::number::{duration, plural};
 use sakiyomi_simulation::{FitParameter, FitPolicy, step_name};
 use sakiyomi_validate::Pace;
@@ -24,7 +26,7 @@ use crate::output::OutFile;
 use crate::progress::Progress;
 
 pub(super) const EXAMPLES: &str = "Examples:
-  sudo sakiyomi drive measure /dev/sdb
+  sudo sakiyomi drive measure /dev/sdb -o mine.toml
   sudo sakiyomi drive measure /dev/sdb --drive deskstar-7k250 -o mine.toml
   sakiyomi drive measure large-file --time 1min -o model
 ";
@@ -42,14 +44,15 @@ const SIZE_MIN: Bytes = Bytes(64 << 20);
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Only reads, with O_DIRECT: the page cache is left out. Other programs that use the device disturb the \
-        measurement. Finds the period of rotation, or, if there is none, the latency, parallelism and bandwidth of a \
-        fixed: model. With --drive, a disk is identified from its reads, beginning at that drive; without it, policies \
-        and seek times are not identified."
+        measurement. Of a disk it finds the period of rotation, the zones, skews and heads, and, from them or from \
+        --drive, the parameters and policies that its reads identify; of other storage the latency, parallelism and \
+        bandwidth of a fixed: model."
 )]
 pub(crate) struct Measure {
     /// A block device, or a large file on it
     path: PathBuf,
     /// Begin the identification of a disk at this drive: a built-in one, a TOML file, or a file of DiskSim
+    /// [default: a drive with the measured tracks]
     #[arg(long, value_name = "NAME|FILE")]
     drive: Option<String>,
     /// Write the drive to this file: TOML of a disk, or the fixed: model
@@ -74,11 +77,17 @@ struct MeasureResult {
     /// Reads of the same sector that were not served from a cache.
     returns: u64,
     rotation: Option<Period>,
+    /// Zones of a disk, by the angles of its sectors.
+    zones: Vec<ZoneOfTracks>,
+    /// Heads of a disk, if its skews tell their number.
+    heads: Option<u32>,
+    /// The read cache of a disk.
+    read_cache: Option<Cache>,
     sizes: Vec<Latency>,
     depths: Vec<Throughput>,
     /// The model of a device that is not a disk, as `--drive` takes it.
     fixed: Option<String>,
-    /// Policies and parameters of a disk, with `--drive`.
+    /// Policies and parameters of a disk.
     identified: Option<Findings>,
 }
 
@@ -89,6 +98,34 @@ struct Period {
     low_rpm: f64,
     high_rpm: f64,
     coherence: f64,
+}
+
+/// Tracks of the same length.
+#[derive(Serialize)]
+struct ZoneOfTracks {
+    /// The first sector lies between these two.
+    start_low_lba: u64,
+    start_high_lba: u64,
+    sectors_per_track: f64,
+    low_sectors_per_track: f64,
+    high_sectors_per_track: f64,
+    track_skew_sectors: Option<f64>,
+    cylinder_skew_sectors: Option<f64>,
+}
+
+/// A read cache, by what it serves without the medium.
+#[derive(Serialize)]
+struct Cache {
+    /// Successive reads after the first one from which the drive reads ahead; null if it does not.
+    read_ahead_after_sequential: Option<u32>,
+    /// Bytes read ahead: at least, and less than.
+    read_ahead_low_bytes: Option<u64>,
+    read_ahead_high_bytes: Option<u64>,
+    /// What becomes of sectors that the host has read.
+    consumed: Option<Consumed>,
+    /// Segments, each of which keeps one place: at least, and less than.
+    segments_low: Option<u32>,
+    segments_high: Option<u32>,
 }
 
 /// Latencies of single reads of one size.
@@ -138,15 +175,24 @@ impl Measure {
         let model = if period.is_none() && is_told { flat(&surveyed) } else { None };
         let mut text = model.map(|model| fixed(&model, size));
         let mut identified = None;
-        if let (Some(period), Some(from)) = (period, from) {
-            let (spec, findings) = self.identify(&surveyed, period, from, common)?;
-            text = Some(spec.to_toml());
-            identified = Some(findings);
+        if let Some(period) = period {
+            let capacity = host.capacity();
+            let start = match from {
+                Some(from) => Some(surveyed.with_tracks(&from, capacity)),
+                None => surveyed.drive(capacity, host.sector, &period),
+            };
+            if let Some(start) = start {
+                let (spec, findings) = self.identify(&surveyed, period, start, common)?;
+                text = Some(spec.to_toml());
+                identified = Some(findings);
+            }
         }
         if let (Some(out), Some(path)) = (out, &self.output) {
             let path_name = self.path.display();
             let text = text.as_ref().with_context(|| match period {
-                Some(_) => format!("{path_name} is a disk: a drive can be written only with --drive DRIVE"),
+                Some(_) => format!(
+                    "{path_name} is a disk whose tracks were not found: name a drive to begin with by --drive, or give more --time"
+                ),
                 None => format!("{path_name}: it is not known whether this is a disk; give more --time"),
             })?;
             out.write(format!("{}\n", text.trim_end()).as_bytes())?;
@@ -159,6 +205,9 @@ impl Measure {
             is_disk: period.is_some(),
             returns: surveyed.returns.len() as u64,
             rotation: period.as_ref().map(Period::from),
+            zones: zones(&surveyed.tracks).iter().map(ZoneOfTracks::from).collect(),
+            heads: heads(&surveyed.tracks),
+            read_cache: period.map(|_| Cache::new(surveyed.cache, host.sector)),
             sizes: surveyed.sizes.iter().map(Latency::from).collect(),
             depths: surveyed
                 .depths
@@ -226,12 +275,15 @@ impl Host {
         Ok(Host { file, engine, pool, sector })
     }
 
+    fn capacity(&self) -> Sectors {
+        Sectors(self.file.size() / self.sector.0)
+    }
+
     /// Surveys the device in real time.
     fn survey(&mut self, time: Nanos, seed: u64, progress: &mut Progress) -> Result<Surveyed> {
         let begun = Instant::now();
         let now = || Nanos(begun.elapsed().as_nanos() as u64);
-        let capacity = sakiyomi_model::Sectors(self.file.size() / self.sector.0);
-        let mut survey = Survey::new(capacity, self.sector, time, seed);
+        let mut survey = Survey::new(self.capacity(), self.sector, time, seed);
         let (mut completions, mut reads) = (Vec::with_capacity(DEPTH_MAX), 0u64);
         loop {
             match survey.poll(now()) {
@@ -283,6 +335,46 @@ impl From<&Rotation> for Period {
     }
 }
 
+impl Cache {
+    fn new(found: ReadCache, sector: Bytes) -> Cache {
+        let ahead = found.ahead.map(|ahead| ahead.map(|sectors| sectors.0.saturating_mul(sector.0)));
+        Cache {
+            read_ahead_after_sequential: found.after_sequential,
+            read_ahead_low_bytes: ahead.map(|[low, _]| low),
+            read_ahead_high_bytes: ahead.map(|[_, high]| high),
+            consumed: found.consumed,
+            segments_low: found.segments.map(|[low, _]| low),
+            segments_high: found.segments.map(|[_, high]| high),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let ahead = match (self.read_ahead_after_sequential, self.read_ahead_low_bytes) {
+            (Some(0), Some(low)) => format!("It reads {} ahead from the first read on", Bytes(low)),
+            (Some(after), Some(low)) => {
+                format!("It reads {} ahead from {} on", Bytes(low), plural(u64::from(after), "sequential read"))
+            }
+            _ => "It does not read ahead".to_owned(),
+        };
+        let kept = self.segments_low.map(|low| format!(", and keeps {}", plural(u64::from(low), "place")));
+        format!("{ahead}{}.", kept.unwrap_or_default())
+    }
+}
+
+impl From<&Zone> for ZoneOfTracks {
+    fn from(zone: &Zone) -> ZoneOfTracks {
+        ZoneOfTracks {
+            start_low_lba: zone.start[0].0,
+            start_high_lba: zone.start[1].0,
+            sectors_per_track: zone.sectors_per_track,
+            low_sectors_per_track: zone.interval[0],
+            high_sectors_per_track: zone.interval[1],
+            track_skew_sectors: zone.track_skew,
+            cylinder_skew_sectors: zone.cylinder_skew,
+        }
+    }
+}
+
 impl From<&sakiyomi_identify::OfSize> for Latency {
     fn from(of: &sakiyomi_identify::OfSize) -> Latency {
         let at = |percent: usize| of.times.get((of.times.len() - 1) * percent / 100).map_or(0, |time| time.0);
@@ -331,6 +423,33 @@ fn describe(result: &MeasureResult, common: &Common) -> String {
         depths.add_row([depth.to_string(), format!("{reads_per_second:.0}")]);
     }
     let mut text = format!("{}\n\n{sizes}\n\n{depths}", style.wrap(&verdict));
+    if !result.zones.is_empty() {
+        let mut zones = Table::new();
+        let header = ["zone from sector", "sectors per track", "95 %", "skew of tracks", "of cylinders"];
+        zones.load_preset(presets::NOTHING).set_header(header);
+        let skew = |skew: Option<f64>| skew.map_or_else(|| "not seen".to_owned(), |skew| format!("{skew:.1}"));
+        for zone in &result.zones {
+            let start = match (zone.start_low_lba, zone.start_high_lba) {
+                (low, high) if low == high => low.to_string(),
+                (low, high) => format!("{low} to {high}"),
+            };
+            zones.add_row([
+                start,
+                format!("{:.1}", zone.sectors_per_track),
+                format!("{:.1} to {:.1}", zone.low_sectors_per_track, zone.high_sectors_per_track),
+                skew(zone.track_skew_sectors),
+                skew(zone.cylinder_skew_sectors),
+            ]);
+        }
+        let heads = match result.heads {
+            Some(heads) => plural(u64::from(heads), "head"),
+            None => "The number of heads is not identified: tracks and cylinders have the same skew.".to_owned(),
+        };
+        text.push_str(&format!("\n\n{zones}\n\n{heads}"));
+    }
+    if let Some(cache) = &result.read_cache {
+        text.push_str(&format!("\n\n{}", style.wrap(&cache.sentence())));
+    }
     if let Some(Findings { drive, requests, accepted, policies, parameters }) = &result.identified {
         let from = plural(*requests as u64, "read");
         let outcome = if *accepted == "given" {
