@@ -89,6 +89,10 @@ struct State {
     /// Number of groups in `parked`.
     parked_groups: usize,
     rows: u64,
+    /// Number of groups that were appended.
+    appended: u64,
+    /// Number of threads that encode a group or wait to hand it over.
+    encoding: usize,
     failed: bool,
 }
 
@@ -167,6 +171,8 @@ impl Sink {
                 parked: BTreeMap::new(),
                 parked_groups: 0,
                 rows: 0,
+                appended: 0,
+                encoding: 0,
                 failed: false,
             }),
             changed: Condvar::new(),
@@ -277,6 +283,7 @@ impl Sink {
 impl State {
     fn append(&mut self, group: Group, job: &Job) -> Result<(), Error> {
         self.rows += group.rows as u64;
+        self.appended += 1;
         job.progress().add_rows(group.rows);
         match (&mut self.end, group.content) {
             (End::File(output), Content::Encoded(encoded)) => {

@@ -392,14 +392,14 @@ fn describe(result: &MeasureResult, common: &Common) -> String {
     let style = common.color.style();
     let verdict = match (&result.rotation, &result.fixed) {
         (Some(Period { rpm, low_rpm, high_rpm, .. }), _) => format!(
-            "{} is a disk: it turns {rpm:.3} times a minute ({low_rpm:.3} to {high_rpm:.3}, 95 %), by {}.",
+            "{} is a disk: it turns {rpm:.3} times a minute ({low_rpm:.3} to {high_rpm:.3}, 95 %), by {} of the same sector.",
             result.path,
-            plural(result.returns, "read of the same sector")
+            plural(result.returns, "read")
         ),
         (None, Some(fixed)) => format!(
-            "{} is not a disk: {} end at no period that a disk could have. Its model is {fixed}",
+            "{} is not a disk: {} of the same sector end at no period that a disk could have. Its model is {fixed}",
             result.path,
-            plural(result.returns, "read of the same sector")
+            plural(result.returns, "read")
         ),
         (None, None) => format!(
             "{}: it is not known whether this is a disk: only {} of the same sector were not served from a cache; give \

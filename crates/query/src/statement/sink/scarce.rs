@@ -22,26 +22,51 @@ impl Sink {
     /// # Errors
     /// [`Error::Memory`] if a single row does not fit.
     pub(super) fn deliver(&self, index: Option<usize>, batches: Vec<RecordBatch>) -> Result<(), Error> {
-        if self.leaves_room() {
-            match self.group(batches.clone()) {
-                Ok(group) => return self.put(index, group),
-                Err(Error::Memory { .. }) => {}
-                Err(error) => return Err(error),
-            }
+        if self.leaves_room() && self.try_deliver(index, &batches)?.is_none() {
+            return Ok(());
         }
         self.await_turn(index)?;
         if let Some(encoder) = &self.encoder {
             encoder.release();
         }
-        match self.group(batches.clone()) {
-            Ok(group) => self.put(index, group),
-            Err(Error::Memory { .. }) if rows(&batches) > 1 => {
+        loop {
+            let Some(refused) = self.try_deliver(index, &batches)? else { return Ok(()) };
+            if rows(&batches) > 1 {
                 let [first, second] = halves(batches);
                 self.deliver(index, first)?;
-                self.deliver(index, second)
+                return self.deliver(index, second);
             }
-            Err(error) => Err(error),
+            // Threads without an order append their groups at once; others wait for this one.
+            if index.is_some() || !self.await_append()? {
+                return Err(refused);
+            }
         }
+    }
+
+    /// Encodes rows and puts them into the result; returns the error if the memory is not enough to encode them.
+    fn try_deliver(&self, index: Option<usize>, batches: &[RecordBatch]) -> Result<Option<Error>, Error> {
+        self.lock().encoding += 1;
+        let outcome = match self.group(batches.to_vec()) {
+            Ok(group) => self.put(index, group).map(|()| None),
+            Err(error @ Error::Memory { .. }) => Ok(Some(error)),
+            Err(error) => Err(error),
+        };
+        self.lock().encoding -= 1;
+        self.changed.notify_all();
+        outcome
+    }
+
+    /// Waits until another thread has appended the group that it encodes now; returns false if none does.
+    fn await_append(&self) -> Result<bool, Error> {
+        let mut state = self.lock();
+        let appended = state.appended;
+        while state.encoding > 0 && state.appended == appended {
+            if state.failed {
+                return Err(Error::Cancelled);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(state.appended > appended)
     }
 
     /// Returns whether the current part can encode a group, even if all threads encode one of later parts now.
