@@ -13,14 +13,14 @@ use rand_pcg::Pcg64;
 use sakiyomi_drive::spec::Consumed;
 use sakiyomi_model::{Extent, Lba, Nanos, Sectors};
 
-/// What a survey shows of a read cache.
+/// A read cache, as a survey shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCache {
     /// Successive reads after the first one from which the drive reads ahead; `None` if it does not.
     pub after_sequential: Option<u32>,
     /// Sectors read ahead: at least, and less than.
     pub ahead: Option<[Sectors; 2]>,
-    /// What becomes of pages that the host has read; `None` if the drive does not read ahead.
+    /// Whether pages that the host has read stay; `None` if the drive does not read ahead.
     pub consumed: Option<Consumed>,
     /// Places that are kept: at least, and less than.
     pub segments: Option<[u32; 2]>,
@@ -80,7 +80,7 @@ enum Stage {
 }
 
 /// Trials of a question.
-const TRIALS: usize = 5;
+const TRIALS_PER_QUESTION: usize = 5;
 /// Trials by which the time of a page from the cache is known.
 const SERVED_TRIALS: usize = 12;
 /// Time of a page from the cache beyond the shortest one, in revolutions.
@@ -129,7 +129,7 @@ impl CacheProbe {
             return;
         }
         self.times.push(time);
-        let trials = if matches!(self.stage, Stage::Served) { SERVED_TRIALS } else { TRIALS };
+        let trials = if matches!(self.stage, Stage::Served) { SERVED_TRIALS } else { TRIALS_PER_QUESTION };
         if self.times.len() == trials {
             let times = std::mem::take(&mut self.times);
             self.stage = self.after(&times);

@@ -121,7 +121,7 @@ struct Cache {
     /// Bytes read ahead: at least, and less than.
     read_ahead_low_bytes: Option<u64>,
     read_ahead_high_bytes: Option<u64>,
-    /// What becomes of sectors that the host has read.
+    /// Whether sectors that the host has read stay.
     consumed: Option<Consumed>,
     /// Segments, each of which keeps one place: at least, and less than.
     segments_low: Option<u32>,
