@@ -69,8 +69,8 @@ struct MeasureResult {
     path: String,
     size_bytes: u64,
     elapsed_ns: u64,
-    /// Whether the device has a period of rotation.
-    is_disk: bool,
+    /// Whether the device has a period of rotation; `null` if that is not known, for want of time.
+    is_disk: Option<bool>,
     /// Reads of the same sector that were not served from a cache.
     returns: u64,
     rotation: Option<Period>,
@@ -134,29 +134,17 @@ impl Measure {
         let surveyed = host.survey(self.time, self.seed, &mut progress)?;
         drop(progress);
         let period = rotation(&surveyed.returns);
-        let is_told = surveyed.returns.len() >= RETURNS_MIN;
-        let model = if period.is_none() && is_told { flat(&surveyed) } else { None };
-        let mut text = model.map(|model| fixed(&model, size));
-        let mut identified = None;
-        if let (Some(period), Some(from)) = (period, from) {
-            let (spec, findings) = self.identify(&surveyed, period, from, common)?;
-            text = Some(spec.to_toml());
-            identified = Some(findings);
-        }
-        if let (Some(out), Some(path)) = (out, &self.output) {
-            let path_name = self.path.display();
-            let text = text.as_ref().with_context(|| match period {
-                Some(_) => format!("{path_name} is a disk: a drive can be written only with --drive DRIVE"),
-                None => format!("{path_name}: it is not known whether this is a disk; give more --time"),
-            })?;
-            out.write(format!("{}\n", text.trim_end()).as_bytes())?;
-            common.note(&format!("written: {}", path.display()));
-        }
-        let result = MeasureResult {
+        let has_returns = surveyed.returns.len() >= RETURNS_MIN;
+        let model = if period.is_none() && has_returns { flat(&surveyed) } else { None };
+        let mut result = MeasureResult {
             path: self.path.display().to_string(),
             size_bytes: size.0,
             elapsed_ns: begun.elapsed().as_nanos() as u64,
-            is_disk: period.is_some(),
+            is_disk: match (period, model) {
+                (Some(_), _) => Some(true),
+                (None, Some(_)) => Some(false),
+                (None, None) => None,
+            },
             returns: surveyed.returns.len() as u64,
             rotation: period.as_ref().map(Period::from),
             sizes: surveyed.sizes.iter().map(Latency::from).collect(),
@@ -166,12 +154,31 @@ impl Measure {
                 .map(|of| Throughput { depth: of.depth, reads_per_second: of.reads_per_second })
                 .collect(),
             fixed: model.map(|model| fixed(&model, size)),
-            identified,
+            identified: None,
         };
+        let mut text = result.fixed.clone();
+        // What was measured is printed whatever fails after it: it took minutes.
+        let identified = match (period, from) {
+            (Some(period), Some(from)) => self.identify(&surveyed, period, from, common).map(Some),
+            _ => Ok(None),
+        };
+        let identified = identified.map(|identified| {
+            if let Some((spec, findings)) = identified {
+                text = Some(spec.to_toml());
+                result.identified = Some(findings);
+            }
+        });
         if common.json {
-            return print_result("sakiyomi.drive-measure/1", &result);
+            print_result("sakiyomi.drive-measure/2", &result)?;
+        } else {
+            print_text(&describe(&result, common))?;
         }
-        print_text(&describe(&result, common))
+        identified?;
+        let (Some(out), Some(path)) = (out, &self.output) else { return Ok(()) };
+        let text = text.with_context(|| not_written(&self.path, period.is_some()))?;
+        out.write(format!("{}\n", text.trim_end()).as_bytes())?;
+        common.note(&format!("written: {}", path.display()));
+        Ok(())
     }
 
     /// Identifies a disk from the course of the survey.
@@ -204,6 +211,16 @@ impl Measure {
             parameters: found.parameters.iter().map(FitParameter::from).collect(),
         };
         Ok((found.spec, findings))
+    }
+}
+
+/// Returns the reason why there is no drive to write.
+fn not_written(path: &Path, is_disk: bool) -> String {
+    let path = path.display();
+    if is_disk {
+        format!("{path} is a disk: a drive can be written only with --drive DRIVE")
+    } else {
+        format!("{path}: it is not known whether this is a disk; give more --time")
     }
 }
 
