@@ -175,8 +175,9 @@ pub(crate) enum Command {
 
 impl Command {
     /// Returns whether Ctrl-C makes the command clean up and end at its next update of the progress. `run`,
-    /// `iorate run` and `serve` with a command leave signals to their program; `trace record` ends by them; `wc` and `grep` have nothing to clean up, and end at once.
-    pub(crate) fn ends_at_a_look(&self) -> bool {
+    /// `iorate run` and `serve` with a command leave signals to their program; `trace record` reads them itself; `wc` and
+    /// `grep` have nothing to clean up, and end at once.
+    pub(crate) fn polls_for_ctrl_c(&self) -> bool {
         match self {
             Command::Run(_) | Command::Wc(_) | Command::Grep(_) => false,
             Command::Explain(explain) => !explain.holds_signals(),

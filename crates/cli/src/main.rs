@@ -42,7 +42,7 @@ fn main() -> ExitCode {
             None => command::exit_with(&error),
         },
     };
-    if cli.command.ends_at_a_look() {
+    if cli.command.polls_for_ctrl_c() {
         progress::end_at_ctrl_c();
     }
     exit_code(command::run(cli))

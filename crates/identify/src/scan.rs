@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use sakiyomi_model::{Lba, Nanos};
+use sakiyomi_model::{Extent, Lba, Nanos, Sectors};
 
 use crate::rotation::Rotation;
 use crate::tracks::{Passed, Tracks, are_same, tracks};
@@ -38,6 +38,8 @@ const FAILED_MAX: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Scans {
     capacity: u64,
+    /// Sectors of a read, to multiples of which its place is aligned.
+    read: u64,
     rotation: Rotation,
     /// Sectors of a track at a place where none was found yet.
     track_guess: f64,
@@ -59,12 +61,13 @@ struct Place {
 }
 
 impl Scans {
-    /// Scans a disk of `capacity` sectors, about `track_guess` of which lie on a track.
-    pub(crate) fn new(capacity: u64, rotation: Rotation, track_guess: f64) -> Scans {
+    /// Scans a disk of `capacity` sectors, about `track_guess` of which lie on a track, by reads of `read` sectors.
+    pub(crate) fn new(capacity: u64, read: u64, rotation: Rotation, track_guess: f64) -> Scans {
         let last = FIRST_PLACES - 1;
         let first = (0..=last).map(|at| (u128::from(capacity) * u128::from(at) / u128::from(last)) as u64);
         Scans {
             capacity,
+            read: read.max(1),
             rotation,
             track_guess: track_guess.clamp(TRACK_RANGE[0], TRACK_RANGE[1]),
             first: first.collect(),
@@ -75,13 +78,14 @@ impl Scans {
         }
     }
 
-    /// Returns the next sector to read; `None` at the end. Each read is ended before the next one.
-    pub(crate) fn next(&mut self) -> Option<Lba> {
+    /// Returns the next sectors to read; `None` at the end. Each read is ended before the next one.
+    pub(crate) fn next(&mut self) -> Option<Extent> {
         loop {
             match &mut self.place {
                 Some(place) if place.left > 0 => {
                     place.left -= 1;
-                    return Some(Lba(place.start + place.left * place.step));
+                    let start = Lba(place.start + place.left * place.step);
+                    return Some(Extent::new(start, Sectors(self.read)));
                 }
                 Some(_) => self.close(),
                 None => {
@@ -120,9 +124,10 @@ impl Scans {
         };
         let track = self.found.iter().min_by_key(|tracks| tracks.start.0.abs_diff(wanted));
         let track = track.map_or(self.track_guess, |tracks| tracks.sectors_per_track);
-        let step = ((track / READS_PER_TRACK as f64) as u64).max(1);
-        let count = (count * READS_PER_TRACK).min(self.capacity / step);
-        let start = wanted.min(self.capacity.saturating_sub(count * step));
+        let aligned = |sectors: u64| sectors / self.read * self.read;
+        let step = aligned((track / READS_PER_TRACK as f64) as u64).max(self.read);
+        let count = ((count as f64 * track) as u64).min(self.capacity) / step;
+        let start = aligned(wanted.min(self.capacity.saturating_sub(count * step)));
         Some(Place { start, step, left: count, reads: Vec::new(), cached: 0 })
     }
 

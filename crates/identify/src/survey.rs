@@ -134,6 +134,8 @@ pub struct Surveyed {
 #[derive(Debug)]
 pub struct Survey {
     sector: Bytes,
+    /// Smallest read, to multiples of which its place is aligned.
+    alignment: Bytes,
     capacity: Sectors,
     random: Pcg64,
     until: Nanos,
@@ -167,6 +169,7 @@ impl Survey {
         let home = random.next_u64() % (capacity.0 / small / 3).max(1) * small;
         Survey {
             sector,
+            alignment: sector,
             capacity,
             random,
             until,
@@ -189,6 +192,12 @@ impl Survey {
             cache: None,
             found: Surveyed::default(),
         }
+    }
+
+    /// Reads only multiples of `alignment`, 4 KiB at most, at multiples of it.
+    #[must_use]
+    pub fn aligned(self, alignment: Bytes) -> Survey {
+        Survey { alignment, ..self }
     }
 
     /// Returns the current phase; `None` at the end.
@@ -232,11 +241,11 @@ impl Survey {
             Phase::Tracks => {
                 let is_late = now.0 >= self.until.0 / TRACKS_TIME_RATIO.1 * TRACKS_TIME_RATIO.0;
                 let next = self.scans.as_mut().filter(|_| !is_late).and_then(Scans::next);
-                let Some(sector) = next else {
+                let Some(extent) = next else {
                     self.finish(phase, now);
                     return self.poll(now);
                 };
-                Extent::new(sector, Sectors(1))
+                extent
             }
             Phase::Cache => match self.cache.as_mut().and_then(CacheProbe::next) {
                 Some(Step::Read(extent)) => extent,
@@ -314,8 +323,9 @@ impl Survey {
             Phase::Returns => {
                 let guess = self.track_guess();
                 let rotation = rotation(&self.found.returns);
+                let read = self.alignment.0.div_ceil(self.sector.0);
                 self.scans = rotation
-                    .map(|rotation| Scans::new(self.capacity.0, rotation, guess * 60e9 / rotation.rpm));
+                    .map(|rotation| Scans::new(self.capacity.0, read, rotation, guess * 60e9 / rotation.rpm));
             }
             Phase::Tracks => {
                 self.found.tracks = self.scans.take().map_or_else(Vec::new, Scans::into_found);

@@ -217,6 +217,9 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// Bounds of a length beyond the usual ones, at a place on the border of two zones.
+const BORDER_WIDTH_RATIO: f64 = 20.0;
+
 /// Successive tracks of the same length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
@@ -236,12 +239,16 @@ pub struct Zone {
 /// in the order of their sectors.
 #[must_use]
 pub fn zones(places: &[Tracks]) -> Vec<Zone> {
-    let groups = places.chunk_by(are_same);
+    // The angles of a place on the border of two zones fit no single length.
+    let usual = if places.is_empty() { 0.0 } else { median(places.iter().map(width).collect()) };
+    let clear: Vec<&Tracks> =
+        places.iter().filter(|place| width(place) <= BORDER_WIDTH_RATIO * usual).collect();
+    let groups = clear.chunk_by(|a, b| are_same(a, b));
     let mut last = None;
     let zones = groups.map(|group| {
-        let narrow = group.iter().min_by(|a, b| width(a).total_cmp(&width(b))).expect("a place");
+        let narrow = *group.iter().min_by(|a, b| width(a).total_cmp(&width(b))).expect("a place");
         let of = |skew: fn(&Tracks) -> Option<f64>| {
-            let known: Vec<f64> = group.iter().filter_map(skew).collect();
+            let known: Vec<f64> = group.iter().copied().filter_map(skew).collect();
             (!known.is_empty()).then(|| median(known))
         };
         // A place may lie on the border.

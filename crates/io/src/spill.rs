@@ -148,6 +148,13 @@ impl Spill {
         self.space.has_room(bytes)
     }
 
+    /// Like [`Spill::has_room`], but does not ask the limit of the spill: for bytes for which no other spill has room. A
+    /// write that exceeds the limit fails.
+    #[must_use]
+    pub fn has_space(&self, bytes: u64) -> bool {
+        self.space.has_space(bytes)
+    }
+
     /// Returns the counters of its runs.
     #[must_use]
     pub fn stats(&self) -> SpillStats {

@@ -93,6 +93,8 @@ pub struct DiskPart {
     pub sectors: Option<(u64, u64)>,
     /// The kernel's names of the devices below, of device-mapper and md.
     pub below: Vec<String>,
+    /// Whether the driver takes requests, rather than bios as those of zram, pmem, device-mapper and md.
+    pub takes_requests: bool,
 }
 
 impl DiskPart {
@@ -124,32 +126,32 @@ impl DiskPart {
     #[must_use]
     pub fn of_number(number: u64) -> Option<DiskPart> {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        let directory = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        DiskPart::of_directory(&fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?)
+    }
+
+    /// Returns the device of a directory of sysfs.
+    fn of_directory(directory: &Path) -> Option<DiskPart> {
+        let is_partition = directory.join("partition").exists();
+        let whole = if is_partition { directory.parent()? } else { directory };
         let name = |directory: &Path| Some(directory.file_name()?.to_string_lossy().into_owned());
-        let below = fs::read_dir(directory.join("slaves")).into_iter().flatten().flatten();
+        let disk = read_trimmed(&whole.join("dev"))?;
+        let (major, minor) = disk.split_once(':')?;
+        let below = fs::read_dir(whole.join("slaves")).into_iter().flatten().flatten();
         let mut below: Vec<String> =
             below.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         below.sort();
-        if !directory.join("partition").exists() {
-            let name = name(&directory)?;
-            return Some(DiskPart {
-                disk_name: name.clone(),
-                name,
-                disk: (major, minor),
-                sectors: None,
-                below,
-            });
-        }
-        let parent = directory.parent()?;
+        // Before Linux 5.0 there were queues of requests without `mq`; bios have no scheduler to choose.
+        let takes_requests = whole.join("mq").exists()
+            || read_trimmed(&whole.join("queue/scheduler")).is_some_and(|text| text.contains('['));
         let number = |file: &str| read_trimmed(&directory.join(file))?.parse().ok();
-        let disk = read_trimmed(&parent.join("dev"))?;
-        let (major, minor) = disk.split_once(':')?;
+        let sectors = if is_partition { Some((number("start")?, number("size")?)) } else { None };
         Some(DiskPart {
-            name: name(&directory)?,
+            name: name(directory)?,
             disk: (major.parse().ok()?, minor.parse().ok()?),
-            disk_name: name(parent)?,
-            sectors: Some((number("start")?, number("size")?)),
+            disk_name: name(whole)?,
+            sectors,
             below,
+            takes_requests,
         })
     }
 }
@@ -170,6 +172,8 @@ fn completed_of(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use sakiyomi_testing::Scratch;
+
     use super::*;
 
     #[test]
@@ -200,6 +204,45 @@ mod tests {
             let found = DiskPart::of_number(rustix::fs::makedev(device.0, device.1)).unwrap();
             assert_eq!(found.sectors.is_some(), found.name != found.disk_name, "{found:?}");
             assert_eq!(found.sectors.is_none(), found.disk == device, "{found:?}");
+            let has_bios = found.name.starts_with("zram") || found.name.starts_with("pmem");
+            assert!(!(has_bios && found.takes_requests), "{found:?}");
+            let has_requests = found.name.starts_with("loop") || found.name.starts_with("vd");
+            assert!(!has_requests || found.takes_requests, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_partition_lies_on_what_its_disk_lies_on() {
+        let scratch = Scratch::new("block_device");
+        let part = scratch.path("md0/md0p1");
+        for directory in [&part, &scratch.path("md0/slaves/sdb"), &scratch.path("md0/slaves/sda")] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        for (file, text) in [
+            ("dev", "9:0"),
+            ("md0p1/dev", "259:0"),
+            ("md0p1/partition", "1"),
+            ("md0p1/start", "2048"),
+            ("md0p1/size", "64"),
+        ] {
+            fs::write(scratch.path("md0").join(file), format!("{text}\n")).unwrap();
+        }
+        let wanted = DiskPart {
+            name: "md0p1".to_owned(),
+            disk: (9, 0),
+            disk_name: "md0".to_owned(),
+            sectors: Some((2048, 64)),
+            below: vec!["sda".to_owned(), "sdb".to_owned()],
+            takes_requests: false,
+        };
+        assert_eq!(DiskPart::of_directory(&part), Some(wanted));
+        fs::create_dir(scratch.path("md0/queue")).unwrap();
+        for (schedulers, takes_requests) in
+            [("none", false), ("[none] mq-deadline", true), ("noop [cfq]", true)]
+        {
+            fs::write(scratch.path("md0/queue/scheduler"), schedulers).unwrap();
+            let found = DiskPart::of_directory(&scratch.path("md0")).unwrap();
+            assert_eq!((found.takes_requests, found.sectors), (takes_requests, None), "{schedulers}");
         }
     }
 

@@ -41,7 +41,7 @@ use owner::Owner;
 use tree::{Tree, open_beside, read_beside};
 
 pub use activity::{Activity, ActivityKind, ActivityPoll, ActivityTrace, FileRange};
-pub use block::{BlockActivity, BlockRange, BlockStage, BlockTrace, check_block};
+pub use block::{BlockActivity, BlockPoll, BlockRange, BlockStage, BlockTrace, check_block};
 pub use tree::Place;
 
 /// The kind of an access.
@@ -194,7 +194,7 @@ impl Instance {
             taken.events += 1;
             touches.extend(formats.iter().find_map(|(format, kind)| format.touch(*kind, time, record)));
         });
-        taken.lost = drained.lost;
+        taken.lost = drained.lost.is_some();
         touches[from..].sort_by_key(|touch| touch.time);
         taken
     }
@@ -210,10 +210,10 @@ impl Drop for Instance {
 /// Starts the owner of a new instance with these settings, which removes instances that were left over; returns it with
 /// the name of the instance.
 fn start_owner(tree: &Tree, settings: &[(&CStr, &CStr)]) -> Result<(Owner, CString), String> {
-    let told = |error| format!("cannot create an instance of tracefs ({error})");
+    let failed = |error| format!("cannot create an instance of tracefs ({error})");
     let (name, left_over) = name_and_left_over(tree);
-    let instances = tree.directory("instances").map_err(told)?;
-    let owner = Owner::start(instances.as_fd(), &name, &left_over, settings).map_err(told)?;
+    let instances = tree.directory("instances").map_err(failed)?;
+    let owner = Owner::start(instances.as_fd(), &name, &left_over, settings).map_err(failed)?;
     Ok((owner, name))
 }
 

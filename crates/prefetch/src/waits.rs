@@ -16,9 +16,9 @@ use sakiyomi_os::process::{IoCall, IoKind, Process};
 
 use crate::follow::{Timed, TimedTotals};
 
-/// Time between two looks at all threads: a fraction of an access of a disk. A look at a thread costs some microseconds.
+/// Time between two samples of all threads: a fraction of an access of a disk. A sample of a thread costs some microseconds.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(1);
-/// Looks between two searches for new threads.
+/// Samples between two searches for new threads.
 const SEARCH_PERIOD_SAMPLES: u64 = 5;
 /// Threads that are looked at in one period; of more, another part each time.
 const THREADS_PER_SAMPLE_MAX: usize = 64;

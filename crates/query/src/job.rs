@@ -308,8 +308,8 @@ impl Job {
     }
 }
 
-/// Beside other spill directories, one in memory is used while it and the operators have reserved less than one part in
-/// this many of the allocator memory: the rest is for the operators.
+/// Beside other spill directories with room, one in memory is used while it and the operators have reserved less than one
+/// part in this many of the allocator memory: the rest is for the operators.
 const HEAP_SPACE_PARTS: usize = 4;
 
 /// The memory limit of a job as the space of a spill file in memory.

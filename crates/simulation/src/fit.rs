@@ -20,8 +20,10 @@ pub const FIT_SCHEMA: &str = "sakiyomi.drive-fit/3";
 const GAIN_MIN_RATIO: f64 = 1e-3;
 
 /// Coherence of the spindle's phase from which the times are taken to be those of a disk: well above that by chance,
-/// which is less than 0.1 from a hundred accesses on.
+/// which is less than 0.1 from [`SPINDLE_ACCESSES_MIN`] accesses on.
 const COHERENCE_DISK_MIN: f64 = 0.2;
+/// Accesses to the medium from which their coherence says something about the spindle.
+const SPINDLE_ACCESSES_MIN: u64 = 100;
 
 /// The result of a fit.
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +61,8 @@ pub struct FitResult {
     pub after: FitErrors,
     /// Coherence of the phase of the fitted drive's spindle with the measured times: 1 if they follow it, near 0 by chance.
     pub spindle_coherence: f64,
+    /// Requests that the fitted drive serves from the medium, of which the coherence is.
+    pub spindle_accesses: u64,
 }
 
 /// A step of the fit, on requests from which it was not identified.
@@ -268,6 +272,7 @@ impl FitTrace {
             before: FitErrors::from(&before),
             after: FitErrors::from(&after),
             spindle_coherence: anchored.coherence,
+            spindle_accesses: anchored.accesses,
         })
     }
 }
@@ -447,7 +452,7 @@ impl FitResult {
                 sentences.push("Keep the original drive.".to_owned());
             }
         }
-        if self.spindle_coherence < COHERENCE_DISK_MIN {
+        if self.spindle_accesses >= SPINDLE_ACCESSES_MIN && self.spindle_coherence < COHERENCE_DISK_MIN {
             sentences.push(
                 "The times do not follow the phase of this drive's spindle: its tracks or its speed differ, or the \
                  device is not a disk, which `sakiyomi drive measure` finds out by reads of its own."

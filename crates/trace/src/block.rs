@@ -96,6 +96,8 @@ pub struct BlockEvent {
     pub offset: Bytes,
     /// Length; zero for a flush.
     pub length: Bytes,
+    /// Whether a completion reports an error.
+    pub is_failed: bool,
     /// The process that caused the event, which is the one that submitted it for `Queued` and mostly for `Inserted`.
     pub process: u32,
     /// Position in a file, for error messages; zero if there is none.

@@ -88,6 +88,25 @@ pub struct Info {
     pub queue_depth_mean: Option<f64>,
 }
 
+impl Info {
+    /// Relates rates and mean queue depth to the time of a recording, which includes the time before the first arrival
+    /// and that after the last.
+    #[must_use]
+    pub fn over(self, elapsed: Nanos) -> Info {
+        let seconds = (elapsed > Nanos::ZERO).then_some(elapsed.0 as f64 / 1e9);
+        let data_bytes = self.read_bytes.saturating_add(self.written_bytes);
+        let responses = self.response_ns.as_ref().filter(|times| times.count == self.records);
+        Info {
+            requests_per_s: seconds.map(|seconds| self.records as f64 / seconds),
+            bytes_per_s: seconds.map(|seconds| data_bytes as f64 / seconds),
+            queue_depth_mean: seconds
+                .zip(responses)
+                .map(|(seconds, times)| times.mean * times.count as f64 / 1e9 / seconds),
+            ..self
+        }
+    }
+}
+
 /// Collects the statistics of a trace, record by record.
 #[derive(Debug, Default)]
 pub struct Collector {
@@ -226,6 +245,24 @@ mod tests {
         assert_eq!(info.duration_ns, Some(20_000_000));
         assert_eq!(info.queue_depth_mean, Some(0.25));
         assert!(info.closed_loop && info.inter_arrival_ns.is_none());
+    }
+
+    #[test]
+    fn rates_and_depth_of_a_recording_are_those_of_one_time() {
+        let timed = |time, response: Option<u64>| Record {
+            response: response.map(|ms| Nanos::MILLISECOND * ms),
+            ..record(time, Op::Read, 0, 4096)
+        };
+        let of_recording = info(&[timed(100, Some(500)), timed(150, Some(1500))]).over(Nanos::SECOND * 4);
+        assert_eq!(of_recording.requests_per_s, Some(0.5));
+        assert_eq!(of_recording.bytes_per_s, Some(2048.0));
+        assert_eq!(of_recording.queue_depth_mean, Some(0.5));
+        assert_eq!(of_recording.duration_ns, Some(50_000_000));
+        let one = info(&[timed(100, Some(500))]).over(Nanos::SECOND);
+        assert_eq!(one.queue_depth_mean, Some(0.5), "a single request has a depth");
+        let untimed = info(&[timed(100, Some(500)), timed(150, None)]).over(Nanos::SECOND);
+        assert_eq!((untimed.queue_depth_mean, untimed.requests_per_s), (None, Some(2.0)));
+        assert_eq!(info(&[timed(0, Some(1))]).over(Nanos::ZERO).requests_per_s, None);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Anchored {
     /// Coherence of the predicted spindle phase: 1 if it is always right, near 0 if no better than chance (because the
     /// issue times are too inaccurate, or the geometry is wrong).
     pub coherence: f64,
+    /// Number of accesses to the medium, of which the coherence is; it is 0 below three.
+    pub accesses: u64,
 }
 
 /// Replays `measured`, which is [in order](crate::in_order), on a new `drive`. Each request is issued at its measured
@@ -55,7 +57,7 @@ pub fn anchored_while(
         }
         simulated.push(own);
     }
-    Some(Anchored { simulated, coherence: spindle.coherence() })
+    Some(Anchored { simulated, coherence: spindle.coherence(), accesses: spindle.accesses() })
 }
 
 #[cfg(test)]

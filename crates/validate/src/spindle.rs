@@ -74,6 +74,11 @@ impl Spindle {
         self.mean_error += 0.02 * (counted.abs() - self.mean_error);
     }
 
+    /// Returns the number of accesses that were recorded.
+    pub(crate) fn accesses(&self) -> u64 {
+        self.seen
+    }
+
     /// Returns the coherence of the predicted phase: the length of the mean of the errors as unit vectors, 1 if they
     /// are equal, near 0 if random. 0 before the third access.
     pub(crate) fn coherence(&self) -> f64 {

@@ -14,8 +14,8 @@ use crate::query::Running;
 /// Time for all statements to end at the end of the interpreter. One that waits for a pipe does not end.
 const END_GRACE: Duration = Duration::from_secs(2);
 
-/// Time between two looks at the statements that are to end.
-const LOOK_PERIOD: Duration = Duration::from_millis(1);
+/// Time between two polls of the statements that are to end.
+const POLL_PERIOD: Duration = Duration::from_millis(1);
 
 /// The process to which the statements belong. A forked one has none of their threads.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -58,7 +58,7 @@ pub(crate) fn end_statements(py: Python<'_>) {
         all.iter().for_each(|running| running.end());
         let since = Instant::now();
         while !live().is_empty() && since.elapsed() < END_GRACE {
-            thread::sleep(LOOK_PERIOD);
+            thread::sleep(POLL_PERIOD);
         }
     });
 }

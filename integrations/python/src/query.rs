@@ -37,8 +37,8 @@ use crate::process::OfProcess;
 use crate::reader::nanos;
 use crate::simulation::{build, json};
 
-/// Time between two looks at signals and the progress.
-const LOOK_PERIOD: Duration = Duration::from_millis(50);
+/// Time between two polls of signals and the progress.
+const POLL_PERIOD: Duration = Duration::from_millis(50);
 
 /// Time for an interrupted statement to end by itself, so that its files are removed when the exception is raised. One that
 /// waits for a pipe ends later, without a result.
@@ -378,7 +378,7 @@ impl Statement {
     fn next(&self) -> PyResult<Next> {
         let mut has_shown = false;
         let next = loop {
-            let next = released(|| self.running.poll(LOOK_PERIOD));
+            let next = released(|| self.running.poll(POLL_PERIOD));
             if !matches!(next, Next::NotYet) {
                 break Ok(next);
             }

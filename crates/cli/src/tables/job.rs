@@ -12,7 +12,7 @@ use crate::console::Common;
 use crate::progress::{Interrupted, Progress, go_on};
 
 /// Polling period of a job: short enough that Ctrl-C seems immediate and short jobs are not delayed.
-const LOOK_PERIOD: Duration = Duration::from_millis(50);
+const POLL_PERIOD: Duration = Duration::from_millis(50);
 
 /// Time for an interrupted job to end by itself. A job blocked on standard input never does.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub(crate) fn run<R: Send + 'static>(
     let mut shown: Option<Progress> = None;
     let mut cancelled: Option<Instant> = None;
     loop {
-        match outcome.recv_timeout(LOOK_PERIOD) {
+        match outcome.recv_timeout(POLL_PERIOD) {
             Ok(Err(Error::Cancelled)) => return Err(Interrupted.into()),
             Ok(outcome) => {
                 let _ = worker.join();

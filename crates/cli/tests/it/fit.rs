@@ -110,6 +110,24 @@ fn a_fit_that_does_not_hold_for_the_last_requests_is_refused_and_nothing_is_writ
 }
 
 #[test]
+fn a_trace_of_cache_hits_says_nothing_of_the_spindle() {
+    let scratch = Scratch::new("fit_hits");
+    let drive = scratch.file("small.toml", SMALL);
+    let mut trace = String::new();
+    for number in 0..240u64 {
+        writeln!(trace, "R Hit 0 8 {}.0 9000.0", 300 + number * 37 % 50).unwrap();
+    }
+    let trace = scratch.file("hits.trace", trace);
+    let words = format!("drive fit {trace} --drive {drive} --quiet");
+    let text = String::from_utf8(scratch.run(&words).stdout).unwrap();
+    assert!(!text.is_empty() && !text.contains("spindle"), "{text}");
+    let found = json(std::str::from_utf8(&scratch.run(&format!("{words} --json")).stdout).unwrap());
+    let result = &found["result"];
+    assert!(result["spindle_accesses"].as_u64().unwrap() < 3, "{}", result["spindle_accesses"]);
+    assert_eq!(result["spindle_coherence"], 0.0);
+}
+
+#[test]
 fn a_fit_that_makes_the_rest_worse_says_so_first_and_fails_where_a_gain_is_required() {
     let scratch = Scratch::new("fit_worse");
     // The second half is served much faster than the first.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use sakiyomi_os::loop_device::LoopDevice;
 use sakiyomi_os::tracefs::check_block;
-use sakiyomi_testing::skipped;
+use sakiyomi_testing::{signals_are_default, skipped, wait_until};
 use serde_json::Value;
 
 use crate::scratch::{Scratch, json};
@@ -68,6 +68,12 @@ fn the_requests_of_a_command_are_recorded_with_their_times() {
             assert!(arrived + response <= result["elapsed_ns"].as_u64().unwrap() + 2_000_000_000);
         }
         assert_eq!((&result["writes"], &result["written_bytes"]), (&5.into(), &(5 << 16).into()));
+        assert_eq!((&result["given_up_requests"], &result["ended_early"]), (&0.into(), &false.into()));
+        let number = |key: &str| result[key].as_f64().unwrap();
+        let (seconds, records) = (number("elapsed_ns") / 1e9, number("records"));
+        assert!((number("requests_per_s") * seconds / records - 1.0).abs() < 1e-9, "{result}");
+        let responses = records * result["response_ns"]["mean"].as_f64().unwrap() / 1e9;
+        assert!((number("queue_depth_mean") * seconds / responses - 1.0).abs() < 1e-6, "{result}");
     }
 }
 
@@ -110,6 +116,44 @@ fn a_recording_ends_by_time_and_by_signals_and_is_whole() {
 }
 
 #[test]
+fn a_recording_started_by_nohup_outlives_its_terminal() {
+    let test = "a_recording_started_by_nohup";
+    let scratch = Scratch::new("record_nohup");
+    let Some((_device, path)) = disk(&scratch, test) else { return };
+    if !signals_are_default(test, &[15]) {
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_sakiyomi");
+    let script = format!("trap '' HUP INT; exec {binary} trace record {path} -o kept.csv");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(&scratch.0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut notes = BufReader::new(process.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("recording loop") {
+        line.clear();
+        assert_ne!(notes.read_line(&mut line).unwrap(), 0, "it says that it records");
+    }
+    let number = process.id().to_string();
+    let send = |signal: &str| {
+        let kill = Command::new("kill").args(["-s", signal, &number]).status();
+        assert!(kill.unwrap().success());
+    };
+    send("HUP");
+    send("INT");
+    wait_until("the signals are read", || {
+        let status = std::fs::read_to_string(format!("/proc/{number}/status")).unwrap();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:\t")).unwrap();
+        u64::from_str_radix(pending, 16).unwrap() == 0
+    });
+    let wrote = Command::new("sh").args(["-c", &write(&path)]).status().unwrap();
+    assert!(wrote.success() && process.try_wait().unwrap().is_none());
+    send("TERM");
+    assert!(process.wait().unwrap().success());
+    assert_eq!(rows(&scratch, "kept.csv", "write").len(), 5);
+}
+
+#[test]
 fn the_command_keeps_its_exit_code_and_output() {
     let scratch = Scratch::new("record_command");
     let Some((_device, path)) = disk(&scratch, "the_command_keeps_its_exit_code") else { return };
@@ -124,6 +168,7 @@ fn the_command_keeps_its_exit_code_and_output() {
     let output = scratch.run(&format!("trace record {path} -o none.csv -- no-such-program"));
     assert_eq!(output.status.code(), Some(127));
     assert!(!scratch.0.join("none.csv").exists());
+    assert!(scratch.names(".").iter().all(|name| !name.contains("none.csv")), "{:?}", scratch.names("."));
     let output = scratch.run(&format!("trace record {path} -o - -- true"));
     assert_eq!(output.status.code(), Some(125));
 }
@@ -136,6 +181,13 @@ fn what_cannot_be_recorded_is_refused_in_a_sentence() {
     let memory = scratch.refused("trace record /proc/self -o t.csv");
     assert!(memory.contains("cannot record /proc/self: it is neither a block device nor on one"), "{memory}");
     assert!(scratch.names(".").is_empty(), "no trace is left");
+    // The driver of memory that looks like a disk.
+    if std::fs::exists("/dev/zram0").unwrap() {
+        let said = scratch.refused("trace record /dev/zram0 -o t.csv");
+        assert!(said.contains("cannot record /dev/zram0: the driver of zram0 takes no requests"), "{said}");
+    } else {
+        skipped("what_cannot_be_recorded", "there is no /dev/zram0 to refuse");
+    }
     if check_block().is_err() {
         let said = scratch.refused("trace record . -o t.csv");
         assert!(said.starts_with("sakiyomi: cannot record .: "), "{said}");

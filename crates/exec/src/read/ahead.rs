@@ -14,9 +14,13 @@ const FETCH_MIN_BYTES: u64 = 1 << 20;
 /// Size in bytes of the kernel's own read-ahead that suffices for any device without a very long latency.
 const READ_AHEAD_ENOUGH: u64 = 2 << 20;
 
-/// Time of a round of the kernel's own read-ahead above which it is latency that is waited for: the transfer takes less on
-/// any device without a long latency.
-const ROUND_MAX: Duration = Duration::from_millis(1);
+/// Time of 128 KiB, the kernel's usual round of read-ahead, above which it is latency that is waited for: that of a transfer
+/// at 131 MB/s. A longer round may take longer in proportion.
+const ROUND_TIME_MAX: Duration = Duration::from_millis(1);
+/// Bytes of a round that may take [`ROUND_TIME_MAX`], as a shorter one may.
+const ROUND_BYTES: u64 = 128 << 10;
+/// Slow loads one after another by which a device is known to be slow: a single one may have waited for other programs.
+const SLOW_LOADS_MIN: u8 = 2;
 
 /// Parameters of the kernel's reads from a device, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -25,23 +29,30 @@ pub(super) struct Device {
     pub(super) piece: u64,
     /// The kernel's own read-ahead; `None` if it is not reported.
     read_ahead: Option<u64>,
-    /// The kernel's own read-ahead has waited for latency.
-    is_slow: bool,
+    /// Loads in a row in which the kernel's own read-ahead has waited for latency, up to [`SLOW_LOADS_MIN`], where the
+    /// number stays.
+    slow_loads: u8,
 }
 
 impl Device {
     /// Returns whether to ask the kernel to fetch ahead; `work_is_low` tells that compute threads may soon starve.
     /// The kernel's own read-ahead uses larger folios, and costs less CPU.
     pub(super) fn needs_help(&self, work_is_low: bool) -> bool {
-        (work_is_low || self.is_slow) && self.read_ahead.is_none_or(|bytes| bytes < READ_AHEAD_ENOUGH)
+        (work_is_low || self.slow_loads == SLOW_LOADS_MIN)
+            && self.read_ahead.is_none_or(|bytes| bytes < READ_AHEAD_ENOUGH)
     }
 
-    /// Records that `bytes` were loaded by the kernel's own read-ahead alone. If each of its rounds waited for latency, the
-    /// device is helped from now on: compute threads starve during such a load, however much work they had before.
+    /// Records that `bytes` were loaded by the kernel's own read-ahead alone. If the rounds of two loads waited for latency,
+    /// the device is helped from now on: compute threads starve during such a load, however much work they had before.
     pub(super) fn loaded_without_help(&mut self, bytes: u64, took: Duration) {
-        let round = self.read_ahead.unwrap_or(self.piece).max(self.piece);
-        let rounds = bytes.div_ceil(round.max(1)).max(1);
-        self.is_slow |= took > ROUND_MAX.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX));
+        if self.slow_loads == SLOW_LOADS_MIN {
+            return;
+        }
+        let round = self.read_ahead.unwrap_or(self.piece).max(self.piece).max(1);
+        let rounds = bytes.div_ceil(round).max(1);
+        let units = rounds.saturating_mul(round.div_ceil(ROUND_BYTES));
+        let is_slow = took > ROUND_TIME_MAX.saturating_mul(u32::try_from(units).unwrap_or(u32::MAX));
+        self.slow_loads = if is_slow { self.slow_loads + 1 } else { 0 };
     }
 }
 
@@ -60,7 +71,7 @@ impl Devices {
             _ => Device {
                 piece: page_cache::piece(file).unwrap_or(128 << 10),
                 read_ahead: page_cache::read_ahead(number),
-                is_slow: false,
+                slow_loads: 0,
             },
         };
         self.last = Some((number, device));
@@ -107,13 +118,15 @@ mod tests {
     use super::*;
 
     fn device(read_ahead: Option<u64>) -> Device {
-        Device { piece: 128 << 10, read_ahead, is_slow: false }
+        Device { piece: 128 << 10, read_ahead, slow_loads: 0 }
     }
 
     #[test]
     fn a_device_whose_rounds_wait_for_latency_is_helped_from_then_on() {
         let is_helped = |read_ahead, bytes, ms| {
             let mut device = device(read_ahead);
+            device.loaded_without_help(bytes, Duration::from_millis(ms));
+            assert!(!device.needs_help(false), "a single load may have waited for others");
             device.loaded_without_help(bytes, Duration::from_millis(ms));
             device.loaded_without_help(2 << 20, Duration::ZERO);
             device.needs_help(false)
@@ -122,11 +135,24 @@ mod tests {
         assert!(is_helped(Some(128 << 10), 2 << 20, 160));
         assert!(!is_helped(Some(128 << 10), 2 << 20, 10));
         assert!(!is_helped(Some(128 << 10), 2 << 20, 2));
+        // Rounds of 1 MiB at 500 MB/s, and with a latency of 10 ms.
+        assert!(!is_helped(Some(1 << 20), 8 << 20, 17));
+        assert!(is_helped(Some(1 << 20), 8 << 20, 96));
         // A single round; no read-ahead at all; long rounds, which are the kernel's own.
-        assert!(is_helped(Some(1 << 20), 256 << 10, 5));
+        assert!(!is_helped(Some(1 << 20), 256 << 10, 5));
+        assert!(is_helped(Some(1 << 20), 256 << 10, 10));
         assert!(is_helped(Some(0), 2 << 20, 160));
         assert!(is_helped(None, 0, 2));
         assert!(!is_helped(Some(READ_AHEAD_ENOUGH), 2 << 20, 160));
+    }
+
+    #[test]
+    fn slow_loads_that_are_not_in_a_row_do_not_make_a_device_slow() {
+        let mut device = device(Some(128 << 10));
+        for ms in [160, 2, 160, 2] {
+            device.loaded_without_help(2 << 20, Duration::from_millis(ms));
+            assert!(!device.needs_help(false));
+        }
     }
 
     #[test]

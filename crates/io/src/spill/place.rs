@@ -43,7 +43,7 @@ pub trait SpaceLimit: std::fmt::Debug + Send + Sync {
     /// If the limit is exceeded; becomes the error of the write.
     fn take(&self, bytes: u64) -> io::Result<()>;
 
-    /// Returns whether bytes can be taken, so that the spill is to be used for them.
+    /// Returns whether the spill is to be used for bytes, rather than another one that has room.
     fn has(&self, bytes: u64) -> bool;
 
     /// Returns space that was taken.
@@ -94,9 +94,11 @@ impl Space {
     /// Returns whether `bytes` more bytes can be written. Returns all released space to the file system if that is
     /// necessary or little else is free, and waits for threads that are returning some.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
-        if self.limit.as_ref().is_some_and(|limit| !limit.has(bytes)) {
-            return false;
-        }
+        self.limit.as_ref().is_none_or(|limit| limit.has(bytes)) && self.has_space(bytes)
+    }
+
+    /// Like [`Space::has_room`], whatever the limit prefers.
+    pub(super) fn has_space(&self, bytes: u64) -> bool {
         let state = self.lock();
         if state.allocation.covers(state.stats.written_bytes.saturating_add(bytes)) {
             return true;

@@ -10,7 +10,7 @@ use super::RateServer;
 /// Time between two samples of the backing disk.
 const DISK_POLL_PERIOD: Duration = Duration::from_secs(1);
 
-/// Time between two looks for killed processes that wait for I/O: a killed process ends within this time and that of one
+/// Time between two polls for killed processes that wait for I/O: a killed process ends within this time and that of one
 /// access.
 const KILLED_POLL_PERIOD: Duration = Duration::from_millis(50);
 

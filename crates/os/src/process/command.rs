@@ -7,7 +7,8 @@
 //! the command continues alone. SIGSTOP cannot be passed on either.
 //!
 //! Signals are blocked and read (signalfd) rather than caught, so that an ignored signal stays ignored for the
-//! command (`nohup`).
+//! command (`nohup`). The kernel keeps a blocked signal pending even if it is ignored: it is passed on to a command,
+//! which may have a handler, but does not end this process.
 #![allow(unsafe_code)]
 
 mod gate;
@@ -29,6 +30,7 @@ use rustix::process::{
 };
 
 use super::Process;
+use super::hangup::is_ignored;
 
 /// Signals that are passed on. SIGCONT continues a process even if it is blocked.
 const PASSED_ON: [libc::c_int; 8] = [
@@ -47,6 +49,8 @@ pub struct Signals {
     read: OwnedFd,
     /// The signal mask before, which the command inherits.
     before: libc::sigset_t,
+    /// Signals that this process was started to ignore.
+    ignored: Vec<libc::c_int>,
 }
 
 impl std::fmt::Debug for Signals {
@@ -70,6 +74,7 @@ impl Signals {
     pub fn hold() -> io::Result<Signals> {
         let set = set_of(PASSED_ON.iter().copied().chain([libc::SIGCHLD]));
         let mut before = set_of([].into_iter());
+        let ignored = PASSED_ON.into_iter().filter(|&signal| is_ignored(signal)).collect();
         // SAFETY: `set` was filled, and `before` is filled by the call. Children cannot be waited for while SIGCHLD
         // is ignored, so its default action is restored, which is not a handler.
         let descriptor = unsafe {
@@ -85,10 +90,11 @@ impl Signals {
         }
         // SAFETY: a descriptor that was just made, and has no other owner.
         let read = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        Ok(Signals { read, before })
+        Ok(Signals { read, before, ignored })
     }
 
-    /// Waits until a signal requests that this process ends, for this time at most; returns whether one does.
+    /// Waits until a signal requests that this process ends, for this time at most; returns whether one does. Signals
+    /// that the process was started to ignore do not.
     ///
     /// # Errors
     /// If the system call fails.
@@ -106,6 +112,7 @@ impl Signals {
     fn is_end_requested(&self) -> bool {
         for ReceivedSignal { signal, .. } in std::iter::from_fn(|| self.next()) {
             match signal {
+                ignored if self.ignored.contains(&ignored) => {}
                 libc::SIGTSTP => stop(),
                 libc::SIGCHLD | libc::SIGCONT => {}
                 _ => return true,
@@ -424,5 +431,30 @@ pub fn end_by(signal: i32) {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ignored_signal_does_not_request_the_end() {
+        let raise = |signal| {
+            // SAFETY: the signal is blocked in this thread, to which it is sent.
+            assert_eq!(unsafe { libc::raise(signal) }, 0);
+        };
+        // SAFETY: no other test has a handler of these signals.
+        let before = unsafe { libc::signal(libc::SIGUSR2, libc::SIG_IGN) };
+        // Blocks signals only in this thread, which ends with the test.
+        let signals = Signals::hold().unwrap();
+        raise(libc::SIGUSR2);
+        assert!(!signals.wait_for_end(Duration::ZERO).unwrap());
+        assert!(signals.next().is_none(), "it was read");
+        raise(libc::SIGUSR1);
+        raise(libc::SIGUSR2);
+        assert!(signals.wait_for_end(Duration::ZERO).unwrap());
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGUSR2, before) };
     }
 }

@@ -1,13 +1,13 @@
-//! SIGHUP, as `nohup` has it.
+//! Signals that this process was started to ignore, such as SIGHUP by `nohup`.
 #![allow(unsafe_code)]
 
 use std::mem;
 use std::ptr;
 
 /// Calls `set`, which sets handlers of signals, and ignores SIGHUP again if it was ignored before: `nohup` starts programs
-/// that shall survive their terminal.
+/// that outlive their terminal.
 pub fn kept_ignored<R>(set: impl FnOnce() -> R) -> R {
-    let was_ignored = is_ignored();
+    let was_ignored = is_ignored(libc::SIGHUP);
     let result = set();
     if was_ignored {
         // SAFETY: it replaces the action of a signal by ignoring it, and no other thread depends on that.
@@ -16,10 +16,11 @@ pub fn kept_ignored<R>(set: impl FnOnce() -> R) -> R {
     result
 }
 
-fn is_ignored() -> bool {
+/// Returns whether this process ignores a signal.
+pub(super) fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: all zeros are a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     // SAFETY: without a new action the call only writes the present one.
-    let asked = unsafe { libc::sigaction(libc::SIGHUP, ptr::null(), &mut action) };
+    let asked = unsafe { libc::sigaction(signal, ptr::null(), &mut action) };
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }

@@ -21,17 +21,15 @@ use rustix::fs::OFlags;
 use rustix::param::page_size;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::buffers::Buffers;
+use super::buffers::{Buffers, large_buffer_size};
 use super::format::Field;
 use super::owner::Owner;
 use super::tree::{Tree, open_beside, read_beside};
 use super::{device_of, find, start_owner};
 use crate::system_call::{Call, NEVER_WAITING_CALLS};
 
-/// A buffer in KiB per core for a tenth of a second of a million events per second, of which the newest are kept; the
-/// clock of `Instant`.
-const ACTIVITY_SETTINGS: [(&CStr, &CStr); 3] =
-    [(c"buffer_size_kb", c"8192"), (c"options/overwrite", c"1"), (c"trace_clock", c"mono")];
+/// The newest events are kept; the clock is that of `Instant`.
+const ACTIVITY_SETTINGS: [(&CStr, &CStr); 2] = [(c"options/overwrite", c"1"), (c"trace_clock", c"mono")];
 /// The filter of system calls.
 const CALL_FILTER_PATH: &CStr = c"events/raw_syscalls/sys_enter/filter";
 
@@ -251,7 +249,9 @@ impl ActivityTrace {
             return Err(format!("this kernel has no event {name}"));
         }
         let filter = filter_of_calls();
+        let size = large_buffer_size(tree.cores());
         let mut settings = ACTIVITY_SETTINGS.to_vec();
+        settings.push((c"buffer_size_kb", size.as_c_str()));
         settings.push((CALL_FILTER_PATH, filter.as_c_str()));
         let (owner, name) = start_owner(&tree, &settings)?;
         let opened = tree
@@ -295,7 +295,7 @@ impl ActivityTrace {
             activities.extend(layout.and_then(|layout| layout.activity(time, record)));
         });
         activities[from..].sort_by_key(|activity| activity.time);
-        ActivityPoll { has_lost: drained.lost, complete_until: drained.complete_until }
+        ActivityPoll { has_lost: drained.lost.is_some(), complete_until: drained.complete_until }
     }
 
     /// Returns the current time of the clock of the events.

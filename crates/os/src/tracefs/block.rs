@@ -23,16 +23,14 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::activity::ActivityTrace;
-use super::buffers::Buffers;
+use super::buffers::{Buffers, large_buffer_size};
 use super::format::Field;
 use super::owner::Owner;
 use super::tree::{Tree, names, open_beside, read_beside};
-use super::{DrainOutcome, find_with, start_owner};
+use super::{find_with, start_owner};
 
-/// A buffer in KiB per core for 100,000 events, of which the newest are kept: a tenth of a second of the fastest devices;
-/// the clock of `Instant`.
-const BLOCK_SETTINGS: [(&CStr, &CStr); 3] =
-    [(c"buffer_size_kb", c"8192"), (c"options/overwrite", c"1"), (c"trace_clock", c"mono")];
+/// The newest events are kept; the clock is that of `Instant`.
+const BLOCK_SETTINGS: [(&CStr, &CStr); 2] = [(c"options/overwrite", c"1"), (c"trace_clock", c"mono")];
 
 /// The stage of a request that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +78,15 @@ pub struct BlockActivity {
 }
 
 impl BlockActivity {
+    /// Creates an event without an extent, with the letters of an operation, 16 at most.
+    #[must_use]
+    pub fn new(time: u64, stage: BlockStage, letters: &[u8]) -> BlockActivity {
+        let mut operation = [0; OPERATION_MAX];
+        let length = letters.len().min(OPERATION_MAX);
+        operation[..length].copy_from_slice(&letters[..length]);
+        BlockActivity { time, stage, device: 0, sector: 0, sectors: 0, thread: 0, operation, error: 0 }
+    }
+
     /// Returns the letters of the operation, such as `WFS`.
     #[must_use]
     pub fn operation(&self) -> &[u8] {
@@ -122,19 +129,14 @@ impl Layout {
     fn activity(&self, time: u64, record: &[u8]) -> Option<BlockActivity> {
         let letters =
             record.get(self.operation.offset..self.operation.offset.checked_add(self.operation.size)?)?;
-        let mut operation = [0; OPERATION_MAX];
-        let length = letters.len().min(OPERATION_MAX);
-        operation[..length].copy_from_slice(&letters[..length]);
         let error = self.error.map_or(Some(0), |field| field.read(record))?;
         Some(BlockActivity {
-            time,
-            stage: self.stage,
             device: u32::try_from(self.device.read(record)?).ok()?,
             sector: self.sector.read(record)?,
             sectors: self.sectors.read(record)?,
             thread: u32::try_from(self.thread.read(record)?).ok()?,
-            operation,
             error: (error as u32).cast_signed(),
+            ..BlockActivity::new(time, self.stage, letters)
         })
     }
 }
@@ -163,6 +165,19 @@ impl BlockRange {
     }
 }
 
+/// The state of a recording of requests after a poll.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockPoll {
+    /// The times between which events are missing that were overwritten before they were read, in nanoseconds; the end is
+    /// `u64::MAX` if no later event was read yet.
+    pub lost: Option<Range<u64>>,
+    /// If more events are waiting than one poll reads: all events of earlier times were read. Nanoseconds.
+    pub complete_until: Option<u64>,
+    /// Whether nothing more is recorded, because the process that owns the instance was killed. Events since the last poll
+    /// may be missing.
+    pub is_over: bool,
+}
+
 /// A recording of the requests of a disk, by an instance of tracefs of its own.
 #[derive(Debug)]
 pub struct BlockTrace {
@@ -172,7 +187,7 @@ pub struct BlockTrace {
     instance: OwnedFd,
     enable: Vec<File>,
     /// It removes the instance when it is dropped.
-    _owner: Owner,
+    owner: Owner,
 }
 
 impl BlockTrace {
@@ -186,7 +201,9 @@ impl BlockTrace {
         let paths = EVENTS.map(|(name, _)| {
             CString::new(format!("events/block/{name}/filter")).expect("it has no zero byte")
         });
+        let size = large_buffer_size(tree.cores());
         let mut settings = BLOCK_SETTINGS.to_vec();
+        settings.push((c"buffer_size_kb", size.as_c_str()));
         settings.extend(paths.iter().map(|path| (path.as_c_str(), filter.as_c_str())));
         let (owner, name) = start_owner(&tree, &settings)?;
         let opened = tree
@@ -207,7 +224,7 @@ impl BlockTrace {
         };
         let enable = EVENTS.iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let buffers = Buffers::open(tree, beside)?;
-        Ok(BlockTrace { layouts, buffers, instance, enable, _owner: owner })
+        Ok(BlockTrace { layouts, buffers, instance, enable, owner })
     }
 
     /// Begins to record.
@@ -225,22 +242,20 @@ impl BlockTrace {
         }
     }
 
-    /// Appends the events since the last poll in order of time, and returns a time before which none is missing if more
-    /// of them are waiting than one poll reads. Does not wait. An event of a core can be missing that comes with the next
-    /// poll though it is older.
-    pub fn take(&mut self, activities: &mut Vec<BlockActivity>) -> (DrainOutcome, Option<u64>) {
+    /// Appends the events since the last poll in order of time. Does not wait. An event of a core can be missing that comes
+    /// with the next poll though it is older.
+    pub fn take(&mut self, activities: &mut Vec<BlockActivity>) -> BlockPoll {
         let from = activities.len();
         let layouts = &self.layouts;
-        let mut outcome = DrainOutcome::default();
+        // Asked first: what is left of the events is then taken.
+        let is_over = self.owner.is_gone();
         let drained = self.buffers.drain(|time, record| {
-            outcome.events += 1;
             let head = record.first_chunk().map(|head| u64::from(u16::from_ne_bytes(*head)));
             let layout = layouts.iter().find(|layout| head == Some(layout.number));
             activities.extend(layout.and_then(|layout| layout.activity(time, record)));
         });
-        outcome.lost = drained.lost;
         activities[from..].sort_by_key(|activity| activity.time);
-        (outcome, drained.complete_until)
+        BlockPoll { lost: drained.lost, complete_until: drained.complete_until, is_over }
     }
 
     /// Returns the number of events since the start that were overwritten before they were taken, or not recorded.
@@ -291,7 +306,7 @@ mod tests {
     use super::*;
     use crate::loop_device::LoopDevice;
     use crate::tracefs::own_instances;
-    use crate::tracefs::tests::alone;
+    use crate::tracefs::tests::{alone, owners};
     use sakiyomi_testing::{Scratch, skipped, wait_until};
 
     const ISSUE: &str = "name: block_rq_issue
@@ -326,6 +341,41 @@ format:
         assert_eq!((activity.operation(), activity.thread, activity.error), (&b"WFS"[..], 4711, 0));
         assert_eq!(layout.activity(5, &record[..40]), None, "cut short");
         assert!(Layout::parse(BlockStage::Issued, "ID: 5\nformat:\n").is_none());
+    }
+
+    #[test]
+    fn a_trace_whose_owner_is_killed_is_over() {
+        let test = "a_trace_whose_owner_is_killed";
+        let tree = match find_with(&EVENTS.map(|(name, _)| format!("block/{name}"))) {
+            Ok(tree) => tree,
+            Err(why) => return skipped(test, why),
+        };
+        let _alone = alone();
+        wait_until("the owners of other tests end", || owners().is_empty());
+        let mut trace = BlockTrace::create(&BlockRange { disk: (7, 0), sectors: None }).unwrap();
+        trace.start().unwrap();
+        assert!(!trace.take(&mut Vec::new()).is_over);
+        let mut own = tree.instances();
+        own.retain(|name| crate::tracefs::maker(name) == Some(std::process::id()));
+        let name = own.remove(0);
+        for owner in owners() {
+            let owner = rustix::process::Pid::from_raw(owner.cast_signed()).unwrap();
+            rustix::process::kill_process(owner, rustix::process::Signal::KILL).unwrap();
+        }
+        wait_until("the end of the trace is seen", || trace.take(&mut Vec::new()).is_over);
+        drop(trace);
+        // Nobody else removes it while this process runs.
+        let instances = tree.directory("instances").unwrap();
+        wait_until("the instance can be removed", || {
+            rustix::fs::unlinkat(&instances, &name, rustix::fs::AtFlags::REMOVEDIR).is_ok()
+        });
+    }
+
+    #[test]
+    fn buffers_have_a_size_in_all() {
+        let size = |cores| large_buffer_size(cores).into_string().unwrap();
+        assert_eq!([2, 64, 256, 1 << 20].map(size), ["8192", "8192", "2048", "1"]);
+        assert_eq!(size(0), "8192");
     }
 
     #[test]
@@ -368,8 +418,7 @@ format:
         opened.sync_all().unwrap();
         trace.stop();
         let mut all = Vec::new();
-        let (outcome, rest) = trace.take(&mut all);
-        assert!(!outcome.lost && rest.is_none() && outcome.events == all.len() as u64, "{outcome:?}");
+        assert_eq!(trace.take(&mut all), BlockPoll::default());
         assert_eq!(trace.lost_events(), 0);
         let inside =
             |activity: &BlockActivity| activity.sectors == 0 || (4096..8192).contains(&activity.sector);

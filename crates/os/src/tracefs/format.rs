@@ -21,11 +21,11 @@ impl Field {
         Field::find_by(text, |declared| declared.split_once('[').is_some_and(|(found, _)| found == name))
     }
 
-    fn find_by(text: &str, is_it: impl Fn(&str) -> bool) -> Option<Field> {
+    fn find_by(text: &str, matches: impl Fn(&str) -> bool) -> Option<Field> {
         text.lines().find_map(|line| {
             let mut parts = line.trim().split(';').map(str::trim);
             let declared = parts.next()?.strip_prefix("field:")?;
-            if !is_it(declared.trim_end().rsplit([' ', '*']).next()?) {
+            if !matches(declared.trim_end().rsplit([' ', '*']).next()?) {
                 return None;
             }
             let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse().ok();

@@ -14,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::ptr;
 
 use libc::c_int;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Settings of every instance. With the last one, tracing stops when `free_buffer` is closed, which also happens if the
 /// owner is killed.
@@ -81,6 +82,13 @@ impl Owner {
             self.reply()?;
         }
         Ok(())
+    }
+
+    /// Returns whether it has ended, which it does only if it is killed; tracing is then off.
+    pub(super) fn is_gone(&self) -> bool {
+        let mut watched = [PollFd::new(&self.socket, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut watched, Some(&now)).is_ok() && watched[0].revents().contains(PollFlags::HUP)
     }
 
     /// Waits for the reply to the last request: an error number, or 0.

@@ -12,6 +12,15 @@ pub(super) struct Header {
     pub(super) page: usize,
 }
 
+/// What is missing of the records of a core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Missing {
+    /// Records before the page were overwritten.
+    pub(super) before: bool,
+    /// The page is truncated, and so is without its last records.
+    pub(super) after: bool,
+}
+
 /// Flag in the committed length: events were lost before this page.
 const LOST_FLAG: u64 = 1 << 31;
 /// Mask of the committed length in bytes.
@@ -40,37 +49,39 @@ impl Header {
         (page <= 1 << 20).then_some(header)
     }
 
-    /// Calls `each` with the time and the bytes of each record of a page; returns whether records are missing:
-    /// overwritten before the page, or truncated.
-    pub(super) fn records(&self, page: &[u8], mut each: impl FnMut(u64, &[u8])) -> bool {
-        let (Some(begun), Some(commit)) = (self.time.read(page), self.commit.read(page)) else { return true };
+    /// Calls `each` with the time and the bytes of each record of a page; returns what is missing.
+    pub(super) fn records(&self, page: &[u8], mut each: impl FnMut(u64, &[u8])) -> Missing {
+        let mut missing = Missing { before: false, after: true };
+        let (Some(begun), Some(commit)) = (self.time.read(page), self.commit.read(page)) else {
+            return missing;
+        };
+        missing.before = commit & LOST_FLAG != 0;
         let end = self.data.saturating_add((commit & LENGTH_MASK) as usize);
-        let lost = commit & LOST_FLAG != 0 || end > page.len();
         let mut rest = page.get(self.data..end.min(page.len())).unwrap_or_default();
         let mut time = begun;
         while !rest.is_empty() {
-            let Some((word, behind)) = word(rest) else { return true };
+            let Some((word, behind)) = word(rest) else { return missing };
             let (kind, delta) = split(word);
             time = time.wrapping_add(delta);
             let (record, next) = match kind {
                 // Nothing follows.
                 PADDING_RECORD if delta == 0 => break,
                 LONG_RECORD | PADDING_RECORD => {
-                    let Some((length, behind)) = self::word(behind) else { return true };
+                    let Some((length, behind)) = self::word(behind) else { return missing };
                     // The length includes its own word.
-                    let Some(length) = (length as usize).checked_sub(4) else { return true };
+                    let Some(length) = (length as usize).checked_sub(4) else { return missing };
                     let length = length.next_multiple_of(4);
-                    let Some(split) = behind.split_at_checked(length) else { return true };
+                    let Some(split) = behind.split_at_checked(length) else { return missing };
                     if kind == LONG_RECORD { (Some(split.0), split.1) } else { (None, split.1) }
                 }
                 TIME_EXTEND_RECORD | TIME_STAMP_RECORD => {
-                    let Some((high, behind)) = self::word(behind) else { return true };
+                    let Some((high, behind)) = self::word(behind) else { return missing };
                     let long = u64::from(high) << 27;
                     time = if kind == TIME_STAMP_RECORD { long | delta } else { time.wrapping_add(long) };
                     (None, behind)
                 }
                 words => {
-                    let Some(split) = behind.split_at_checked(words as usize * 4) else { return true };
+                    let Some(split) = behind.split_at_checked(words as usize * 4) else { return missing };
                     (Some(split.0), split.1)
                 }
             };
@@ -79,7 +90,7 @@ impl Header {
             }
             rest = next;
         }
-        lost
+        Missing { after: end > page.len(), ..missing }
     }
 }
 

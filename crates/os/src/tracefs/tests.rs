@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
-use super::ring::Header;
+use super::buffers::{Buffers, Drained};
+use super::ring::{Header, Missing};
 use super::*;
 use rustix::param::page_size;
 use sakiyomi_testing::{Scratch, skipped, wait_until};
@@ -110,7 +111,7 @@ proptest! {
         page.resize(page.len() + rest, 0xff);
         let mut found = Vec::new();
         let said = header().records(&page, |time, record| found.push((time, record.to_vec())));
-        prop_assert_eq!((found, said), (expected, lost));
+        prop_assert_eq!((found, said), (expected, Missing { before: lost, after: false }));
     }
 
     #[test]
@@ -118,8 +119,8 @@ proptest! {
         let (whole, expected) = page(7, &items, false);
         let keep = keep.index(whole.len());
         let mut found = Vec::new();
-        let lost = header().records(&whole[..keep], |time, record| found.push((time, record.to_vec())));
-        prop_assert!(lost);
+        let missing = header().records(&whole[..keep], |time, record| found.push((time, record.to_vec())));
+        prop_assert!(missing.after);
         prop_assert!(expected.starts_with(&found));
     }
 
@@ -137,6 +138,42 @@ proptest! {
         Format::parse(&text);
         Header::parse(&text);
     }
+}
+
+#[test]
+fn the_times_between_which_records_are_missing_are_told() {
+    let scratch = Scratch::new("tracefs_lost");
+    let record = |delta| Item::Record { delta, words: vec![1], long: false };
+    let append = |name: &str, pages: &[(u64, bool)]| {
+        let mut file = File::options().create(true).append(true).open(scratch.path(name)).unwrap();
+        for &(begun, lost) in pages {
+            let (mut bytes, _) = page(begun, &[record(1), record(9)], lost);
+            bytes.resize(4096, 0xff);
+            file.write_all(&bytes).unwrap();
+        }
+    };
+    append("lossy", &[(100, false), (500, true)]);
+    append("whole", &[(300, false)]);
+    let open = |name| File::open(scratch.path(name)).unwrap();
+    let mut buffers = Buffers::of_files(header(), vec![open("lossy"), open("whole")]);
+    let mut times = Vec::new();
+    let mut drained = || {
+        times.clear();
+        let drained = buffers.drain(|time, _| times.push(time));
+        (times.clone(), drained.lost)
+    };
+    assert_eq!(drained(), (vec![101, 110, 501, 510, 301, 310], Some(110..501)));
+    assert_eq!(drained(), (vec![], None));
+    // A page that ends within a record: what follows it is missing until the next one.
+    let (bytes, _) = page(600, &[record(1), record(9)], false);
+    let mut file = File::options().append(true).open(scratch.path("whole")).unwrap();
+    file.write_all(&bytes[..bytes.len() - 2]).unwrap();
+    assert_eq!(drained(), (vec![601], Some(601..u64::MAX)));
+    assert_eq!(drained(), (vec![], Some(601..u64::MAX)));
+    append("lossy", &[(700, true)]);
+    append("whole", &[(800, true)]);
+    assert_eq!(drained(), (vec![701, 710, 801, 810], Some(510..801)));
+    assert_eq!(buffers.drain(|_, _| {}), Drained::default());
 }
 
 #[test]
@@ -248,18 +285,6 @@ fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
     let scratch = Scratch::new("tracefs_owner");
     let held = File::create(scratch.path("held")).unwrap();
     let instance = Instance::create().unwrap();
-    let owners = || {
-        let all = crate::process::all().unwrap();
-        let exe = |number: u32| fs::read_link(format!("/proc/{number}/exe")).ok();
-        // Other processes of this program are children before their exec, or other tests.
-        let session = |number: u32| {
-            let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-            stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(3)?.parse::<u32>().ok())
-        };
-        let own = std::process::id();
-        let is_own = |number: &u32| exe(*number) == exe(own) && session(*number) != session(own);
-        all.into_iter().filter(is_own).collect::<Vec<u32>>()
-    };
     for owner in owners() {
         let open = fs::read_dir(format!("/proc/{owner}/fd")).unwrap().flatten();
         let open: Vec<_> = open.map(|file| fs::read_link(file.path()).unwrap_or_default()).collect();
@@ -269,6 +294,20 @@ fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
     assert_ne!(owners(), Vec::<u32>::new());
     drop((instance, held));
     wait_until("an owner is left", || owners().is_empty());
+}
+
+/// Returns the processes that own instances.
+pub(super) fn owners() -> Vec<u32> {
+    let all = crate::process::all().unwrap();
+    let exe = |number: u32| fs::read_link(format!("/proc/{number}/exe")).ok();
+    // Other processes of this program are children before their exec, or other tests.
+    let session = |number: u32| {
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(3)?.parse::<u32>().ok())
+    };
+    let own = std::process::id();
+    let is_own = |number: &u32| exe(*number) == exe(own) && session(*number) != session(own);
+    all.into_iter().filter(is_own).collect()
 }
 
 /// Serializes the tests: this process's instances are counted.

@@ -56,6 +56,11 @@ impl Tree {
         accessat(&self.root, "instances", Access::WRITE_OK, AtFlags::EACCESS).is_ok()
     }
 
+    /// Returns the number of cores that have buffers.
+    pub(super) fn cores(&self) -> usize {
+        names(self.root.as_fd(), Path::new("per_cpu")).len()
+    }
+
     pub(super) fn place(self) -> Place {
         self.place
     }

@@ -160,11 +160,7 @@ impl SpillWriter {
         };
         // Writes in flight have not taken their space yet.
         let room = chunk.len() as u64 * (self.in_flight as u64 + 1);
-        let lane = match with_room(&self.files, turn, room) {
-            // The last chunk may fit.
-            Err(_) => with_room(&self.files, turn, chunk.len() as u64)?,
-            found => found?,
-        };
+        let lane = with_room(&self.files, turn, room, chunk.len() as u64)?;
         if !self.rotates && lane != turn % self.files.len() {
             self.leave(turn % self.files.len())?;
             self.turn.store(lane, Ordering::Relaxed);

@@ -79,13 +79,19 @@ impl SpillFiles {
     }
 }
 
-/// Returns the first of the files, from `turn` on, that has room for `bytes` bytes.
+/// Returns the first of the files, from `turn` on, that has room for `wanted` bytes, else for the `needed` ones. Files in
+/// memory are left to the operators while others have room.
 ///
 /// # Errors
 /// [`Error::SpillFull`] if all are full.
-pub(super) fn with_room(files: &[Spill], turn: usize, bytes: u64) -> Result<usize, Error> {
-    let all = (0..files.len()).map(|index| (turn + index) % files.len());
-    all.into_iter().find(|&file| files[file].has_room(bytes)).ok_or_else(|| full(files, bytes))
+pub(super) fn with_room(files: &[Spill], turn: usize, wanted: u64, needed: u64) -> Result<usize, Error> {
+    let first = |has: &dyn Fn(&Spill) -> bool| {
+        (0..files.len()).map(|index| (turn + index) % files.len()).find(|&file| has(&files[file]))
+    };
+    first(&|file| file.has_room(wanted))
+        .or_else(|| first(&|file| file.has_room(needed)))
+        .or_else(|| first(&|file| file.has_space(needed)))
+        .ok_or_else(|| full(files, needed))
 }
 
 /// Returns the error of full spill directories.
@@ -111,4 +117,50 @@ fn directory(file: &std::path::Path) -> PathBuf {
 /// Returns the error of data that was not read back as it was written.
 pub(super) fn damaged(file: &std::path::Path, offset: u64) -> Error {
     Error::SpillDamaged { directory: directory(file), offset }
+}
+
+#[cfg(test)]
+mod tests {
+    use sakiyomi_io::fake::{FakeDisk, Faults};
+    use sakiyomi_io::{BufferPool, Io, Memory};
+    use sakiyomi_testing::skipped;
+
+    use super::*;
+    use crate::JobOptions;
+
+    /// A directory that is removed at the end of the test.
+    struct MemoryDirectory(PathBuf);
+
+    impl Drop for MemoryDirectory {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn memory_is_spilled_to_once_no_other_directory_has_room() {
+        let directory = MemoryDirectory(format!("/dev/shm/sakiyomi-files-{}", std::process::id()).into());
+        if std::fs::create_dir(&directory.0).is_err() {
+            return skipped("memory_is_spilled_to", "needs a writable /dev/shm");
+        }
+        let spill = vec![directory.0.clone(), directory.0.clone()];
+        let job = Job::new(JobOptions { memory: 32 << 20, spill, ..JobOptions::default() }).unwrap();
+        let in_memory: Vec<Spill> =
+            job.options().spill.iter().map(|directory| job.spill_file(directory).unwrap()).collect();
+        assert_eq!(with_room(&in_memory, 1, 1000, 1000).unwrap(), 1);
+        // More than the share of spilled data is in use.
+        let _reserved = job.reserve(job.available() / 2, "a test").unwrap();
+        assert!(!in_memory[0].has_room(1000) && in_memory[0].has_space(1000));
+        assert_eq!(with_room(&in_memory, 1, 2000, 1000).unwrap(), 1, "two directories in memory");
+        let disk = FakeDisk::default();
+        let pool = BufferPool::with_budget(1 << 20, Memory::Ordinary);
+        let io = Io::over(disk.engine(4, Faults::default()), pool);
+        for (capacity, chosen) in [(1 << 20, 2), (50_000, 2), (1, 0)] {
+            let file = disk.limited_file(format!("/{capacity}/spill").as_ref(), 4096, capacity).unwrap();
+            let files = [&in_memory[..], &[Spill::over(&io, file)]].concat();
+            assert_eq!(with_room(&files, 0, 100_000, 40_000).unwrap(), chosen, "{capacity}");
+        }
+        let error = with_room(&in_memory, 0, u64::MAX, u64::MAX).unwrap_err();
+        assert!(matches!(error, Error::SpillFull { .. }), "{error}");
+    }
 }

@@ -72,7 +72,8 @@ impl SpillFiles {
         options: &WriteOptions,
     ) -> Result<FrameWriter, Error> {
         let files = self.files()?;
-        let file = with_room(&files, self.next_turn(), options.block as u64)?;
+        let block = options.block as u64;
+        let file = with_room(&files, self.next_turn(), block, block)?;
         let writer = Some(files[file].run_within(account, options)?);
         let (job, account, options) = (self.job().clone(), account.cloned(), *options);
         let parts = Vec::new();
@@ -135,11 +136,7 @@ impl FrameWriter {
     fn find_room(&mut self, bytes: u64) -> Result<(), Error> {
         // Buffered bytes and writes in flight have not taken their space yet.
         let pending = (self.options.block * (self.options.in_flight + 1)) as u64;
-        let file = match with_room(&self.files, self.file, bytes + pending) {
-            // The last frame may fit.
-            Err(_) => with_room(&self.files, self.file, bytes)?,
-            found => found?,
-        };
+        let file = with_room(&self.files, self.file, bytes + pending, bytes)?;
         if file != self.file {
             // Both use the same memory, so this part ends first.
             self.end_part()?;

@@ -165,7 +165,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Returns whether a file of a directory is none of its table: hidden ones, and those that other engines write beside
+/// Returns whether a file of a directory is not part of its table: a hidden one, or one that other engines write beside
 /// tables, such as `_SUCCESS`.
 fn is_hidden(name: &OsStr) -> bool {
     matches!(name.as_encoded_bytes().first(), Some(b'.' | b'_'))

@@ -97,7 +97,7 @@ pub struct Control<'a> {
     pub controller: Controller,
     /// Finds the changes that lead to them.
     pub planner: Planner<'a>,
-    /// Time between two looks at the number of arrivals.
+    /// Time between two samples of the number of arrivals.
     pub sample: Nanos,
     /// Time from a decision until the first change begins.
     pub reaction: Nanos,

@@ -23,7 +23,7 @@ pub(super) struct BothReplays<'a> {
 /// Returns the figures of the result document's `result`; names, settings and bounds are left to the caller. Only
 /// requests within `part` are judged.
 pub(super) fn judged(replayed: &BothReplays<'_>, part: Range<usize>) -> ValidateResult {
-    let BothReplays { measured, free, anchored: Anchored { simulated: anchored, coherence } } = replayed;
+    let BothReplays { measured, free, anchored: Anchored { simulated: anchored, coherence, .. } } = replayed;
     let real: Distribution = measured[part.clone()].iter().map(|request| request.response).collect();
     let [own, stayed] = [free, anchored]
         .map(|simulated| simulated[part.clone()].iter().map(|own| own.response).collect::<Distribution>());

@@ -30,8 +30,8 @@ const HEADS: u64 = 3;
 /// Tuples after which the source tells how many there were.
 const TELL_PERIOD: u64 = 256;
 
-/// Time between two looks at that number.
-const LOOK_PERIOD: Duration = Duration::from_micros(50);
+/// Time between two polls of that number.
+const POLL_PERIOD: Duration = Duration::from_micros(50);
 
 /// Results.
 pub(crate) struct Endured {
@@ -62,7 +62,7 @@ pub(crate) fn run(
     for change in 0..changes {
         let due = (u128::from(change) * u128::from(tuples) / u128::from(changes)) as u64;
         while sent.load(Ordering::Relaxed) < due {
-            std::thread::sleep(LOOK_PERIOD);
+            std::thread::sleep(POLL_PERIOD);
         }
         relocate(&mut running, &mut random)?;
     }

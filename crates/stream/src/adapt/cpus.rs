@@ -5,7 +5,7 @@ use sakiyomi_os::process::Thread;
 
 use super::ownership::{CpuWatch, Ownership};
 
-/// Time between two looks: the window of [`CpuWatch`], within which a further look tells nothing. Reading the times of a
+/// Time between two samples: the window of [`CpuWatch`], within which a further one tells nothing. Reading the times of a
 /// thread takes 2 µs, those of all CPUs 50 µs.
 const CPU_SAMPLE_PERIOD_NS: u64 = 200_000_000;
 

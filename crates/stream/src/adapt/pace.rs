@@ -1,6 +1,6 @@
 //! How often loads are sampled and plans requested.
 
-/// Time between two looks at the loads: sorting samples takes 30 µs per operator.
+/// Time between two samples of the loads: sorting samples takes 30 µs per operator.
 const LOADS_PERIOD_NS: u64 = 40_000_000;
 
 /// Time from one request for plans to the next, at least.

@@ -1,20 +1,23 @@
 //! Requests with their times, from events in order of time.
 //!
-//! Events are matched by device, operation and extent. The first event of a command makes its record; a completion is
-//! subtracted from what is outstanding of the oldest commands that it overlaps, since the block layer splits and merges
-//! between any two stages. Records leave in order of arrival: the oldest holds back later ones until it is complete, or
-//! is given up.
+//! Events are matched by device, operation and extent, because requests in flight may overlap: to a command of exactly
+//! the event's extent, else (a completion in part) to one that begins there. If there is none, the block layer has split
+//! or merged in between, and the event is about the commands that it overlaps, of which a completion is subtracted. The
+//! first event of a command makes its record. Records leave in order of arrival: the oldest holds back later ones until
+//! it is complete, or is given up.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-use sakiyomi_model::{Nanos, Op, StreamId};
+use sakiyomi_model::{Nanos, Op};
 
 use super::{BlockEvent, BlockStage};
+use crate::order::HELD_RECORDS_MAX;
 use crate::record::Record;
 
-/// Commands that are held for the completion of the oldest: more than any device has outstanding.
-const HELD_COMMANDS_MAX: usize = 1 << 16;
+/// Commands in memory: the oldest without completion, and all that began after it, complete or not. Beyond it the oldest
+/// is given up, at 300,000 commands per second after 3.5 s. About 150 MB.
+const HELD_COMMANDS_MAX: usize = HELD_RECORDS_MAX;
 /// Time after which a command without completion is given up: the kernel reports a task as hung after this.
 const GIVE_UP_TIME: Nanos = Nanos(120 * Nanos::SECOND.0);
 
@@ -33,10 +36,16 @@ pub enum Arrival {
 /// Numbers of commands and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCounts {
-    /// Commands that were completed.
+    /// Commands that were completed without an error.
     pub completed: u64,
-    /// Commands without completion.
+    /// Commands that were completed with an error, all or a part. They have no response time: it would be that of the
+    /// failure.
+    pub failed: u64,
+    /// Commands without completion at the end, or whose completion may have been lost.
     pub unfinished: u64,
+    /// Commands that were given up, and so have no response time: without completion after 120 s, or while a million
+    /// later ones began.
+    pub given_up: u64,
     /// Completions of no known command, such as of those that began before the recording.
     pub unmatched: u64,
 }
@@ -65,6 +74,8 @@ const OPERATIONS_COUNT: usize = 4;
 enum State {
     /// Not in the driver.
     Waiting,
+    /// Returned by the driver, and not inserted again.
+    Returned,
     /// In the driver.
     Issued,
     Complete,
@@ -78,17 +89,34 @@ struct Command {
     state: State,
     /// The bytes that are not complete; empty for a flush.
     outstanding: Vec<Range<u64>>,
+    /// Whether a part of it was completed with an error.
+    is_failed: bool,
 }
 
 impl Command {
     fn key(&self, number: u64) -> (u32, u8, u64, u64) {
-        let start = self.outstanding.first().map_or(0, |range| range.start);
-        (self.record.device, code(self.record.op), start, number)
+        (self.record.device, code(self.record.op), self.extent().start, number)
     }
 
-    fn end(&self) -> u64 {
-        self.record.end().0
+    /// Returns the extent from the first to the last outstanding byte; empty for a flush.
+    fn extent(&self) -> Range<u64> {
+        let start = self.outstanding.first().map_or(0, |range| range.start);
+        start..self.outstanding.last().map_or(start, |range| range.end)
     }
+
+    fn is_partly_complete(&self) -> bool {
+        self.record.op != Op::Flush && self.extent() != (self.record.offset.0..self.record.end().0)
+    }
+
+    /// Returns the time at which the driver got it, if that is known, else its arrival.
+    fn issued(&self) -> Nanos {
+        self.record.started.unwrap_or(self.record.time)
+    }
+}
+
+/// Returns the extent of an event of this operation; empty for a flush.
+fn extent(event: &BlockEvent, op: Op) -> Range<u64> {
+    if op == Op::Flush { 0..0 } else { event.offset.0..event.end() }
 }
 
 fn code(op: Op) -> u8 {
@@ -161,7 +189,7 @@ impl BlockRequests {
             stage => match op.or(event.op.is_flush().then_some(Op::Flush)) {
                 None => {}
                 Some(op) => match stage {
-                    BlockStage::Inserted => self.add(event.record(op), State::Waiting),
+                    BlockStage::Inserted => self.insert(event, op),
                     BlockStage::Issued => self.issue(event, op),
                     BlockStage::Requeued => self.requeue(event, op),
                     _ => self.complete(event, op, &[State::Issued]),
@@ -175,7 +203,8 @@ impl BlockRequests {
         let first = self.first;
         for &(_, _, _, number) in &self.index {
             let command = &mut self.commands[(number - first) as usize];
-            if command.state == State::Waiting && self.arrival != Arrival::Queued {
+            if command.state != State::Issued && self.arrival != Arrival::Queued {
+                // Its issue, if it was not lost, will be the first that is known of it.
                 command.state = State::Gone;
             } else {
                 // It stays a command of which the completion is not known.
@@ -190,12 +219,12 @@ impl BlockRequests {
     pub fn pop(&mut self) -> Option<Record> {
         loop {
             let front = self.commands.front()?;
-            let is_open = matches!(front.state, State::Waiting | State::Issued);
+            let is_open = !matches!(front.state, State::Complete | State::Gone);
             let is_late = self.newest.saturating_sub(front.record.time) > GIVE_UP_TIME;
-            if is_open && !is_late && self.commands.len() <= HELD_COMMANDS_MAX {
+            if is_open && !is_late && self.commands.len() < HELD_COMMANDS_MAX {
                 return None;
             }
-            if let Some(record) = self.take_front() {
+            if let Some(record) = self.take_front(true) {
                 return Some(record);
             }
         }
@@ -204,7 +233,7 @@ impl BlockRequests {
     /// Returns the next command in order of arrival, complete or not, after the last event.
     pub fn pop_rest(&mut self) -> Option<Record> {
         while !self.commands.is_empty() {
-            if let Some(record) = self.take_front() {
+            if let Some(record) = self.take_front(false) {
                 return Some(record);
             }
         }
@@ -223,23 +252,33 @@ impl BlockRequests {
         self.counts
     }
 
-    /// Removes the oldest command; returns its record if it is one.
-    fn take_front(&mut self) -> Option<Record> {
+    /// Removes the oldest command; returns its record if it is one. `gives_up` is whether others follow.
+    fn take_front(&mut self, gives_up: bool) -> Option<Record> {
         let command = self.commands.pop_front()?;
         let number = self.first;
         self.first += 1;
         match command.state {
-            State::Complete => Some(command.record),
-            State::Gone => None,
-            State::Waiting | State::Issued => {
-                self.index.remove(&command.key(number));
-                // It never reached the driver, which is what commands are counted by.
-                if command.state == State::Waiting && self.arrival == Arrival::Issued {
-                    return None;
-                }
-                self.counts.unfinished += 1;
-                Some(command.record)
-            }
+            State::Complete => return Some(command.record),
+            State::Gone => return None,
+            State::Waiting | State::Returned | State::Issued => {}
+        }
+        self.index.remove(&command.key(number));
+        // The driver is what commands are counted by, and may still get it, as the first that is known of it.
+        let is_in_driver = self.arrival == Arrival::Queued || command.state == State::Issued;
+        if !is_in_driver && (gives_up || self.arrival == Arrival::Issued) {
+            return None;
+        }
+        *(if gives_up { &mut self.counts.given_up } else { &mut self.counts.unfinished }) += 1;
+        Some(command.record)
+    }
+
+    /// A request enters the queue of the scheduler: a new one, or one that the driver has returned
+    /// (`blk_mq_requeue_work`).
+    fn insert(&mut self, event: &BlockEvent, op: Op) {
+        let returned = self.candidates(event, op, &[State::Returned]);
+        match self.oldest_of_extent(&returned, &extent(event, op)) {
+            Some(number) => self.command(number).state = State::Waiting,
+            None => self.add(event.record(op), State::Waiting),
         }
     }
 
@@ -249,20 +288,24 @@ impl BlockRequests {
             return;
         }
         let number = self.first + self.commands.len() as u64;
+        let command = self.new_command(record, state);
+        self.index.insert(command.key(number));
+        self.commands.push_back(command);
+    }
+
+    fn new_command(&mut self, record: Record, state: State) -> Command {
         let outstanding = parts(record.offset.0..record.end().0);
         let length_max = &mut self.length_max[usize::from(code(record.op))];
         *length_max = record.length.0.max(*length_max);
-        let command = Command { record, state, outstanding };
-        self.index.insert(command.key(number));
-        self.commands.push_back(command);
+        Command { record, state, outstanding, is_failed: false }
     }
 
     fn command(&mut self, number: u64) -> &mut Command {
         &mut self.commands[(number - self.first) as usize]
     }
 
-    /// Returns the numbers of open commands that may overlap the event, oldest first.
-    fn candidates(&self, event: &BlockEvent, op: Op) -> Vec<u64> {
+    /// Returns the numbers of commands in one of these states that may overlap the event, oldest first.
+    fn candidates(&self, event: &BlockEvent, op: Op, states: &[State]) -> Vec<u64> {
         let (device, code) = (event.device, code(op));
         let bounds = if op == Op::Flush {
             (device, code, 0, 0)..(device, code, 0, u64::MAX)
@@ -270,57 +313,72 @@ impl BlockRequests {
             let from = event.offset.0.saturating_sub(self.length_max[usize::from(code)]);
             (device, code, from, 0)..(device, code, event.end(), 0)
         };
-        let mut numbers: Vec<u64> = self.index.range(bounds).map(|&(_, _, _, number)| number).collect();
+        let numbers = self.index.range(bounds).map(|&(_, _, _, number)| number);
+        let mut numbers: Vec<u64> =
+            numbers.filter(|&number| states.contains(&self.get(number).state)).collect();
         numbers.sort_unstable();
         numbers
     }
 
-    /// The driver gets a request: one that waits, or several that were merged into it.
+    fn get(&self, number: u64) -> &Command {
+        &self.commands[(number - self.first) as usize]
+    }
+
+    /// Returns the first of the candidates with exactly this extent.
+    fn oldest_of_extent(&self, candidates: &[u64], extent: &Range<u64>) -> Option<u64> {
+        candidates.iter().copied().find(|&number| self.get(number).extent() == *extent)
+    }
+
+    /// The driver gets a request: one that waits or was returned, or several that were merged into it.
     fn issue(&mut self, event: &BlockEvent, op: Op) {
-        let (start, end) = (event.offset.0, event.end());
-        let mut taken: Vec<Range<u64>> = Vec::new();
-        let mut head = None;
-        for number in self.candidates(event, op) {
-            let command = self.command(number);
-            let extent = command.record.offset.0..command.end();
-            let is_inside = op == Op::Flush || start <= extent.start && extent.end <= end;
-            let is_other = taken.iter().any(|part| part.start < extent.end && extent.start < part.end);
-            if command.state != State::Waiting || !is_inside || is_other || op == Op::Flush && head.is_some()
-            {
-                continue;
+        let merged = self.merged(event, op);
+        let Some(&head) = merged.iter().min() else {
+            let started = (self.arrival == Arrival::Inserted).then_some(event.time);
+            return self.add(Record { started, ..event.record(op) }, State::Issued);
+        };
+        if merged.len() == 1 && self.get(head).is_partly_complete() {
+            // It was returned before it was complete; its record tells of all of it.
+            let is_inserted = self.arrival == Arrival::Inserted;
+            let command = self.command(head);
+            command.state = State::Issued;
+            if is_inserted {
+                command.record.started = Some(event.time);
             }
-            taken.push(extent);
-            if head.is_none() {
-                head = Some(number);
-            } else {
-                self.remove(number);
-            }
+            return;
         }
-        let waited = head.map(|number| {
-            self.remove(number);
-            (number, self.command(number).record)
-        });
-        let issued = event.record(op);
+        merged.iter().for_each(|&number| self.remove(number));
         // The process that issues may be a worker of the kernel; that which inserted is mostly the one that asks.
-        let stream = waited.map_or(StreamId(event.process), |(_, record)| record.stream);
-        match (waited, self.arrival) {
-            (Some((number, record)), Arrival::Inserted) => {
-                let (time, line) = (record.time, record.line);
-                let record = Record { time, line, stream, started: Some(event.time), ..issued };
-                let length_max = &mut self.length_max[usize::from(code(op))];
-                *length_max = record.length.0.max(*length_max);
-                let outstanding = parts(issued.offset.0..issued.end().0);
-                let command = Command { record, state: State::Issued, outstanding };
-                self.index.insert(command.key(number));
-                *self.command(number) = command;
-            }
-            (None, Arrival::Inserted) => {
-                self.add(Record { started: Some(event.time), ..issued }, State::Issued);
-            }
-            _ => {
-                self.add(Record { stream, ..issued }, State::Issued);
-            }
+        let Record { time, line, stream, .. } = self.get(head).record;
+        let issued = Record { stream, ..event.record(op) };
+        if self.arrival == Arrival::Inserted {
+            let record = Record { time, line, started: Some(event.time), ..issued };
+            let command = self.new_command(record, State::Issued);
+            self.index.insert(command.key(head));
+            *self.command(head) = command;
+        } else {
+            self.add(issued, State::Issued);
         }
+    }
+
+    /// Returns the commands outside the driver that an issued request consists of.
+    fn merged(&self, event: &BlockEvent, op: Op) -> Vec<u64> {
+        let mut candidates = self.candidates(event, op, &[State::Waiting, State::Returned]);
+        let whole = extent(event, op);
+        if let Some(number) = self.oldest_of_extent(&candidates, &whole) {
+            return vec![number];
+        }
+        // Those inside that do not overlap each other. There may be gaps, of bios that were merged without an event.
+        candidates.sort_by_key(|&number| (self.get(number).extent().start, number));
+        let mut end = whole.start;
+        candidates.retain(|&number| {
+            let part = self.get(number).extent();
+            let is_part = end <= part.start && part.end <= whole.end;
+            if is_part {
+                end = part.end;
+            }
+            is_part
+        });
+        candidates
     }
 
     /// Takes an open command out of the index, merged into another.
@@ -330,28 +388,38 @@ impl BlockRequests {
         self.command(number).state = State::Gone;
     }
 
-    /// The driver has returned the request that it got last.
+    /// The driver has returned a request: of several of this extent the one that it got last.
     fn requeue(&mut self, event: &BlockEvent, op: Op) {
-        for number in self.candidates(event, op).into_iter().rev() {
-            let command = self.command(number);
-            let is_same =
-                op == Op::Flush || command.outstanding.first().map(|part| part.start) == Some(event.offset.0);
-            if command.state == State::Issued && is_same {
-                command.state = State::Waiting;
-                return;
-            }
+        let extent = extent(event, op);
+        let candidates = self.candidates(event, op, &[State::Issued]);
+        let newest = |has: &dyn Fn(Range<u64>) -> bool| {
+            let all = candidates.iter().copied().filter(|&number| has(self.get(number).extent()));
+            all.max_by_key(|&number| (self.get(number).issued(), number))
+        };
+        let returned =
+            newest(&|found| found == extent).or_else(|| newest(&|found| found.start == extent.start));
+        if let Some(number) = returned {
+            self.command(number).state = State::Returned;
         }
     }
 
-    /// Completes the bytes of the event in the oldest commands in one of these states.
+    /// Completes the bytes of the event in a command in one of these states: one of that extent, else one that begins
+    /// there and is complete in part. If there is none, requests were split or merged: in all that overlap.
     fn complete(&mut self, event: &BlockEvent, op: Op, states: &[State]) {
-        let mut rest = parts(event.offset.0..event.end());
+        let extent = extent(event, op);
+        let mut candidates = self.candidates(event, op, states);
+        candidates.sort_by_key(|&number| (self.get(number).issued(), number));
+        let exact = self.oldest_of_extent(&candidates, &extent).or_else(|| {
+            let begins_there = |of: Range<u64>| of.start == extent.start && extent.end <= of.end;
+            candidates.iter().copied().find(|&number| begins_there(self.get(number).extent()))
+        });
+        if let Some(number) = exact {
+            candidates = vec![number];
+        }
+        let mut rest = parts(extent);
         let mut is_matched = false;
-        for number in self.candidates(event, op) {
+        for number in candidates {
             let command = self.command(number);
-            if !states.contains(&command.state) {
-                continue;
-            }
             let key = command.key(number);
             if op != Op::Flush {
                 let before = command.outstanding.clone();
@@ -364,6 +432,7 @@ impl BlockRequests {
             is_matched = true;
             self.index.remove(&key);
             let command = self.command(number);
+            command.is_failed |= event.is_failed;
             if command.outstanding.is_empty() {
                 self.finish(number, event.time);
             } else {
@@ -380,8 +449,12 @@ impl BlockRequests {
     fn finish(&mut self, number: u64, time: Nanos) {
         let command = self.command(number);
         command.state = State::Complete;
-        command.record.response = Some(time.saturating_sub(command.record.time));
-        self.counts.completed += 1;
+        if command.is_failed {
+            self.counts.failed += 1;
+        } else {
+            command.record.response = Some(time.saturating_sub(command.record.time));
+            self.counts.completed += 1;
+        }
     }
 
     /// A request to flush was issued, which is for all flushes that were submitted before.
@@ -393,7 +466,7 @@ impl BlockRequests {
 
     fn complete_flushes(&mut self, event: &BlockEvent) {
         let numbers = self.flushes(event.device);
-        let started = |number: &u64| self.commands[(number - self.first) as usize].state == State::Issued;
+        let started = |number: &u64| self.get(*number).state == State::Issued;
         let mut done: Vec<u64> = numbers.iter().copied().filter(started).collect();
         if done.is_empty() {
             // The trace has no event of its issue.
@@ -403,6 +476,7 @@ impl BlockRequests {
         for number in done {
             let key = self.command(number).key(number);
             self.index.remove(&key);
+            self.command(number).is_failed = event.is_failed;
             self.finish(number, event.time);
         }
     }

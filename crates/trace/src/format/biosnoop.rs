@@ -4,13 +4,15 @@
 //! from the first line, the thread that asked, the disk, the operation (BCC: `R` or `W`, which makes a discard a read;
 //! libbpf-tools: RWBS), the first sector of 512 bytes, the length in bytes, and milliseconds in the queue of the I/O
 //! scheduler (`QUE`, with `-Q`) and in the driver (`LAT`). The header says which columns there are. Requests of which
-//! biosnoop has missed the beginning, whose disk it does not know, are left out. bpftrace's biosnoop.bt prints neither
+//! biosnoop has missed the beginning, whose disk it does not know, are left out, and so are commands without an address and
+//! operations on zones. bpftrace's biosnoop.bt prints neither
 //! addresses nor lengths, and is refused.
 
 use std::collections::BTreeMap;
 
 use sakiyomi_model::{Bytes, Nanos, Op, StreamId};
 
+use super::blkparse::is_attached;
 use super::{Parser, SECTOR_BYTES};
 use crate::block::BlockOp;
 use crate::field::{NANOS_PER_MS, NANOS_PER_S, Problem, Shown, blocks, nanos, whole, whole_u32, words};
@@ -19,6 +21,8 @@ use crate::record::Record;
 /// The time of the first line on the time line of the records, before which the first requests began: longer than any
 /// request takes.
 const FIRST_LINE_TIME: Nanos = Nanos(3600 * Nanos::SECOND.0);
+/// The sector of a command that has none, such as one of SCSI that a program sends: −1, as the tools print it.
+const NO_SECTOR: &[u8] = b"18446744073709551615";
 /// Maximum number of disks, whose names are kept in memory.
 const DISKS_MAX: usize = 1 << 12;
 
@@ -46,8 +50,7 @@ pub(super) struct Reader {
 
 impl Parser for Reader {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem> {
-        // bpftrace begins with `Attaching 5 probes...`.
-        if self.columns.is_empty() && line.starts_with(b"Attaching ") {
+        if self.columns.is_empty() && is_attached(line) {
             return Ok(());
         }
         if self.columns.is_empty() {
@@ -55,6 +58,14 @@ impl Parser for Reader {
             return Ok(());
         }
         let all: Vec<&[u8]> = words(line).collect();
+        let name_at = self.position(Column::Comm);
+        // BCC leaves the disk empty where it has missed the beginning of a request.
+        let is_unknown = all.len() + 1 == self.columns.len()
+            && all.get(name_at) == Some(&&b"?"[..])
+            && all.get(self.position(Column::Process)) == Some(&&b"0"[..]);
+        if is_unknown {
+            return Ok(());
+        }
         // The name of the thread has one word at least.
         let Some(spare) = all.len().checked_sub(self.columns.len()) else {
             return Err(format!(
@@ -64,7 +75,6 @@ impl Parser for Reader {
                 self.columns.len()
             ));
         };
-        let name_at = self.columns.iter().position(|&column| column == Column::Comm).unwrap_or_default();
         let field = |wanted: Column| {
             let at = self.columns.iter().position(|&column| column == wanted)?;
             all.get(if at > name_at { at + spare } else { at }).copied()
@@ -75,7 +85,11 @@ impl Parser for Reader {
             return Ok(());
         }
         let length = Bytes(whole(required(Column::Bytes), "BYTES")?);
-        let BlockOp { op, fua, .. } = BlockOp::parse(required(Column::Op))?;
+        let BlockOp { op, fua, preflush } = BlockOp::parse(required(Column::Op))?;
+        let has_address = length.is_zero() || required(Column::Sector) != NO_SECTOR;
+        if op.is_none() && !preflush || !has_address {
+            return Ok(());
+        }
         let op = if length.is_zero() { Op::Flush } else { op.unwrap_or(Op::Flush) };
         let (offset, length) = match op {
             Op::Flush => (Bytes::ZERO, Bytes::ZERO),
@@ -122,6 +136,11 @@ impl Parser for Reader {
 }
 
 impl Reader {
+    /// Returns the position of a column that every header has.
+    fn position(&self, wanted: Column) -> usize {
+        self.columns.iter().position(|&column| column == wanted).unwrap_or_default()
+    }
+
     fn disk(&mut self, name: &[u8]) -> Result<u32, Problem> {
         if let Some(&number) = self.disks.get(name) {
             return Ok(number);
@@ -196,7 +215,7 @@ TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  LAT(ms)
 
     #[test]
     fn requests_begin_before_their_lines() {
-        let text = BCC.replace("0                 R", "0       <unknown> R");
+        let unknown = BCC.replace("0                 R", "0       <unknown> R");
         let first = FIRST_LINE_TIME.0;
         let wanted = [
             Record {
@@ -211,8 +230,27 @@ TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  LAT(ms)
                 ..record(first + 298_750_000, Op::Write, 64, 1 << 20)
             },
         ];
-        assert_eq!(parse_text(Format::Biosnoop, &text).unwrap(), wanted);
-        assert!(parse_text(Format::Biosnoop, BCC).unwrap_err().contains("run together"));
+        assert_eq!(parse_text(Format::Biosnoop, &unknown).unwrap(), wanted);
+        assert_eq!(parse_text(Format::Biosnoop, BCC).unwrap(), wanted, "the column may be empty");
+        let cut = BCC.replace("300     sdb", "300");
+        assert!(parse_text(Format::Biosnoop, &cut).unwrap_err().contains("run together"));
+    }
+
+    #[test]
+    fn commands_without_an_address_and_operations_on_zones_are_left_out() {
+        let text = "\
+Attached 6 probes
+TIME(s)     COMM           PID     DISK      T    SECTOR     BYTES  LAT(ms)
+1.000000    smartctl       7       sda       N    18446744073709551615 512 0.50
+1.000000    smartctl       7       sda       R    18446744073709551615 512 0.50
+1.000000    mkfs           7       sda       N    0          0      0.50
+1.000000    mkfs           7       sda       ZRA  524288     0      0.50
+2.000000    dd             7       sda       FF   18446744073709551615 0 0.25
+3.000000    dd             7       sda       R    8          4096   0.25
+";
+        let ops: Vec<Op> =
+            parse_text(Format::Biosnoop, text).unwrap().iter().map(|record| record.op).collect();
+        assert_eq!(ops, [Op::Flush, Op::Read]);
     }
 
     #[test]

@@ -36,8 +36,8 @@ impl Parser for Reader {
 
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem> {
         self.in_summary |= line.starts_with(b"CPU") || line.starts_with(b"Total");
-        // The files that blkparse reads; bpftrace begins with `Attaching 5 probes...`.
-        let is_note = line.starts_with(b"Input file ") || line.starts_with(b"Attaching ");
+        // The files that blkparse reads.
+        let is_note = line.starts_with(b"Input file ") || is_attached(line);
         if self.in_summary || is_note {
             return Ok(());
         }
@@ -65,9 +65,12 @@ impl Parser for Reader {
             (Some(sector), Some(b"+"), Some(count)) => extent(op, sector, count)?,
             _ => (Bytes::ZERO, Bytes::ZERO),
         };
+        let (is_failed, number) = (stage == Some(BlockStage::Completed) && has_error(line), self.line);
         match (&mut self.events, stage) {
-            (Some(events), Some(stage)) => events
-                .push(BlockEvent { time, device, stage, op, offset, length, process, line: self.line }, out),
+            (Some(events), Some(stage)) => events.push(
+                BlockEvent { time, device, stage, op, offset, length, is_failed, process, line: number },
+                out,
+            ),
             _ => {
                 unpaired(
                     op,
@@ -113,6 +116,19 @@ pub(super) fn extent(op: BlockOp, sector: &[u8], count: &[u8]) -> Result<(Bytes,
         return Ok((Bytes::ZERO, Bytes::ZERO));
     }
     Ok((blocks(sector, SECTOR_BYTES, "sector")?, length))
+}
+
+/// Returns whether bpftrace says how many probes it has: `Attaching 5 probes...`, in later versions `Attached 5 probes`.
+pub(super) fn is_attached(line: &[u8]) -> bool {
+    line.starts_with(b"Attaching ") || line.starts_with(b"Attached ")
+}
+
+/// Returns whether a completion ends with an error number, `[-5]`, rather than with `[0]`.
+pub(super) fn has_error(line: &[u8]) -> bool {
+    let end = line.trim_ascii_end().strip_suffix(b"]").unwrap_or_default();
+    let number = end.rsplit(|&byte| byte == b'[').next().unwrap_or_default();
+    let digits = number.strip_prefix(b"-").unwrap_or(number);
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) && digits.iter().any(|&digit| digit != b'0')
 }
 
 /// Appends the commands of an event that is not paired, which has the extent of `base`: a flush, the command itself,
@@ -171,6 +187,26 @@ CPU0 (8,0):
             record(5_000, Op::Discard, 64, 2048),
         ];
         assert_eq!(parse_text(Format::Blkparse, EVENTS).unwrap(), wanted);
+    }
+
+    #[test]
+    fn a_completion_with_an_error_gives_no_response_time() {
+        let failed = EVENTS.replace("C   W 223490 + 8 [0]", "C   W 223490 + 8 [65531]");
+        let records = parse_text(Format::Blkparse, &failed).unwrap();
+        assert_eq!(records[0], record(1_829, Op::Write, 223_490, 8));
+        for (end, has) in
+            [("[-5]", true), ("[0]", false), ("[00]", false), ("[dd]", false), ("[", false), ("", false)]
+        {
+            assert_eq!(has_error(end.as_bytes()), has, "{end}");
+        }
+    }
+
+    #[test]
+    fn the_first_line_of_bpftrace_is_left_out() {
+        for first in ["Attaching 4 probes...", "Attached 4 probes"] {
+            let records = parse_text(Format::Blkparse, &format!("{first}\n{EVENTS}")).unwrap();
+            assert_eq!(records.len(), 5, "{first}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use sakiyomi_model::{Op, StreamId};
 
 use super::Parser;
-use super::blkparse::{device_field, extent, unpaired};
+use super::blkparse::{device_field, extent, has_error, unpaired};
 use super::events::Events;
 use crate::block::{BlockEvent, BlockOp, BlockStage, device_text};
 use crate::field::{NANOS_PER_S, Problem, Shown, nanos, whole_u32, words};
@@ -31,7 +31,8 @@ impl Reader {
 
     /// Returns whether the line is a note of a tool instead of an event; one such note says that events are missing.
     fn note(&mut self, line: &[u8], out: &mut Vec<Record>) -> bool {
-        if line.starts_with(b"CPU:") && line.ends_with(b"EVENTS]") {
+        // `CPU:1 [LOST 42 EVENTS]`; of trace-cmd `CPU:1 [42 EVENTS DROPPED]`, or without the number.
+        if line.starts_with(b"CPU:") && (line.ends_with(b"EVENTS]") || line.ends_with(b"EVENTS DROPPED]")) {
             if let Some(events) = &mut self.events {
                 events.lost(out);
             }
@@ -65,9 +66,10 @@ impl Parser for Reader {
         let op = BlockOp::parse(rwbs)?;
         let (sector, count) = sectors(fields).ok_or_else(|| unknown(line))?;
         let (offset, length) = extent(op, sector, count)?;
+        let (is_failed, line) = (stage == BlockStage::Completed && has_error(fields), self.line);
         match &mut self.events {
             Some(events) => events
-                .push(BlockEvent { time, device, stage, op, offset, length, process, line: self.line }, out),
+                .push(BlockEvent { time, device, stage, op, offset, length, is_failed, process, line }, out),
             None => {
                 let stream = StreamId(process);
                 unpaired(op, Record { device, stream, ..Record::new(time, Op::Flush, offset, length) }, out);
@@ -236,9 +238,25 @@ mod tests {
 
     #[test]
     fn completions_after_lost_events_are_not_those_of_earlier_requests() {
-        let text = "dd-1 [000] 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [dd]\nCPU:1 [LOST 42 EVENTS]\n\
-                    dd-1 [000] 9.0: block_rq_complete: 8,0 R () 64 + 8 [0]\n";
-        assert_eq!(parse_text(Format::Ftrace, text).unwrap()[0].response, None);
+        for note in ["CPU:1 [LOST 42 EVENTS]", "CPU:1 [42 EVENTS DROPPED]", "CPU:1 [EVENTS DROPPED]"] {
+            let text = format!(
+                "dd-1 [000] 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [dd]\n{note}\n\
+                 dd-1 [000] 9.0: block_rq_complete: 8,0 R () 64 + 8 [0]\n"
+            );
+            assert_eq!(parse_text(Format::Ftrace, &text).unwrap()[0].response, None, "{note}");
+        }
+    }
+
+    #[test]
+    fn a_completion_with_an_error_gives_no_response_time() {
+        let text = |error| {
+            format!(
+                "dd-1 [000] 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [dd]\n\
+                 dd-1 [000] 9.0: block_rq_complete: 8,0 R () 64 + 8 be,0,4 [{error}]\n"
+            )
+        };
+        let response = |error| parse_text(Format::Ftrace, &text(error)).unwrap()[0].response;
+        assert_eq!((response("0"), response("-5")), (Some(Nanos(8_000_000_000)), None));
     }
 
     #[test]

@@ -139,14 +139,14 @@ pub(super) fn parameter_table(parameters: &[FitParameter]) -> Table {
 fn describe(result: &FitResult, common: &Common) -> String {
     let (policies, mut parameters) = (policy_table(&result.policies), parameter_table(&result.parameters));
     // Settings that are neither, such as the skew of zones.
-    let told = |key: &str| {
+    let is_listed = |key: &str| {
         result.policies.iter().any(|policy| policy.key == key)
             || result.parameters.iter().any(|parameter| {
                 let own = parameter.key.split(" (").next().unwrap_or_default();
                 key.starts_with(own) || own.starts_with(key)
             })
     };
-    for FitChange { key, from, to } in result.changes.iter().filter(|change| !told(&change.key)) {
+    for FitChange { key, from, to } in result.changes.iter().filter(|change| !is_listed(&change.key)) {
         let written = |value: &Option<String>| super::short(value.as_deref().unwrap_or("by default"));
         parameters.add_row([key.clone(), written(from), written(to), String::new()]);
     }

@@ -37,6 +37,10 @@ const DEPTH_MAX: usize = 64;
 const READ_MAX: usize = 1 << 20;
 /// Returns to the same sector without which a disk could be taken for another device.
 const RETURNS_MIN: usize = 24;
+/// Unit of places, that of drives' files.
+const SECTOR: Bytes = Bytes(512);
+/// Largest alignment of a read.
+const PAGE: Bytes = Bytes(4 << 10);
 /// A smaller file or device lies in a few tracks, or in a cache.
 const SIZE_MIN: Bytes = Bytes(64 << 20);
 
@@ -72,8 +76,8 @@ struct MeasureResult {
     path: String,
     size_bytes: u64,
     elapsed_ns: u64,
-    /// Whether the device has a period of rotation.
-    is_disk: bool,
+    /// Whether the device has a period of rotation; `null` if that is not known, for want of time.
+    is_disk: Option<bool>,
     /// Reads of the same sector that were not served from a cache.
     returns: u64,
     rotation: Option<Period>,
@@ -171,43 +175,22 @@ impl Measure {
         let surveyed = host.survey(self.time, self.seed, &mut progress)?;
         drop(progress);
         let period = rotation(&surveyed.returns);
-        let is_told = surveyed.returns.len() >= RETURNS_MIN;
-        let model = if period.is_none() && is_told { flat(&surveyed) } else { None };
-        let mut text = model.map(|model| fixed(&model, size));
-        let mut identified = None;
-        if let Some(period) = period {
-            let capacity = host.capacity();
-            let start = match from {
-                Some(from) => Some(surveyed.with_tracks(&from, capacity)),
-                None => surveyed.drive(capacity, host.sector, &period),
-            };
-            if let Some(start) = start {
-                let (spec, findings) = self.identify(&surveyed, period, start, common)?;
-                text = Some(spec.to_toml());
-                identified = Some(findings);
-            }
-        }
-        if let (Some(out), Some(path)) = (out, &self.output) {
-            let path_name = self.path.display();
-            let text = text.as_ref().with_context(|| match period {
-                Some(_) => format!(
-                    "{path_name} is a disk whose tracks were not found: name a drive to begin with by --drive, or give more --time"
-                ),
-                None => format!("{path_name}: it is not known whether this is a disk; give more --time"),
-            })?;
-            out.write(format!("{}\n", text.trim_end()).as_bytes())?;
-            common.note(&format!("written: {}", path.display()));
-        }
-        let result = MeasureResult {
+        let has_returns = surveyed.returns.len() >= RETURNS_MIN;
+        let model = if period.is_none() && has_returns { flat(&surveyed) } else { None };
+        let mut result = MeasureResult {
             path: self.path.display().to_string(),
             size_bytes: size.0,
             elapsed_ns: begun.elapsed().as_nanos() as u64,
-            is_disk: period.is_some(),
+            is_disk: match (period, model) {
+                (Some(_), _) => Some(true),
+                (None, Some(_)) => Some(false),
+                (None, None) => None,
+            },
             returns: surveyed.returns.len() as u64,
             rotation: period.as_ref().map(Period::from),
             zones: zones(&surveyed.tracks).iter().map(ZoneOfTracks::from).collect(),
             heads: heads(&surveyed.tracks),
-            read_cache: period.map(|_| Cache::new(surveyed.cache, host.sector)),
+            read_cache: period.map(|_| Cache::new(surveyed.cache, SECTOR)),
             sizes: surveyed.sizes.iter().map(Latency::from).collect(),
             depths: surveyed
                 .depths
@@ -215,12 +198,36 @@ impl Measure {
                 .map(|of| Throughput { depth: of.depth, reads_per_second: of.reads_per_second })
                 .collect(),
             fixed: model.map(|model| fixed(&model, size)),
-            identified,
+            identified: None,
         };
+        let mut text = result.fixed.clone();
+        // What was measured is printed whatever fails after it: it took minutes.
+        let capacity = host.capacity();
+        let start = period.and_then(|period| match &from {
+            Some(from) => Some(surveyed.with_tracks(from, capacity)),
+            None => surveyed.drive(capacity, SECTOR, &period),
+        });
+        let identified = match (period, start) {
+            (Some(period), Some(start)) => self.identify(&surveyed, period, start, common).map(Some),
+            _ => Ok(None),
+        };
+        let identified = identified.map(|identified| {
+            if let Some((spec, findings)) = identified {
+                text = Some(spec.to_toml());
+                result.identified = Some(findings);
+            }
+        });
         if common.json {
-            return print_result("sakiyomi.drive-measure/1", &result);
+            print_result("sakiyomi.drive-measure/2", &result)?;
+        } else {
+            print_text(&describe(&result, common))?;
         }
-        print_text(&describe(&result, common))
+        identified?;
+        let (Some(out), Some(path)) = (out, &self.output) else { return Ok(()) };
+        let text = text.with_context(|| not_written(&self.path, period.is_some()))?;
+        out.write(format!("{}\n", text.trim_end()).as_bytes())?;
+        common.note(&format!("written: {}", path.display()));
+        Ok(())
     }
 
     /// Identifies a disk from the course of the survey.
@@ -256,12 +263,23 @@ impl Measure {
     }
 }
 
+/// Returns the reason why there is no drive to write.
+fn not_written(path: &Path, is_disk: bool) -> String {
+    let path = path.display();
+    if is_disk {
+        format!(
+            "{path} is a disk whose tracks were not found; name a drive to begin with by --drive, or give more --time"
+        )
+    } else {
+        format!("{path}: it is not known whether this is a disk; give more --time")
+    }
+}
+
 /// The device and an engine with threads.
 struct Host {
     file: Arc<IoFile>,
     engine: Box<dyn Engine>,
     pool: BufferPool,
-    sector: Bytes,
 }
 
 impl Host {
@@ -271,19 +289,19 @@ impl Host {
         let mut engine = engine::open(spec, READ_MAX, None)?.engine;
         engine.attach(&file);
         let pool = BufferPool::fixed(DEPTH_MAX, READ_MAX, Memory::default())?;
-        let sector = Bytes((file.alignment().offset as u64).clamp(512, 4096));
-        Ok(Host { file, engine, pool, sector })
+        Ok(Host { file, engine, pool })
     }
 
     fn capacity(&self) -> Sectors {
-        Sectors(self.file.size() / self.sector.0)
+        Sectors(self.file.size() / SECTOR.0)
     }
 
     /// Surveys the device in real time.
     fn survey(&mut self, time: Nanos, seed: u64, progress: &mut Progress) -> Result<Surveyed> {
         let begun = Instant::now();
         let now = || Nanos(begun.elapsed().as_nanos() as u64);
-        let mut survey = Survey::new(self.capacity(), self.sector, time, seed);
+        let mut survey = Survey::new(self.capacity(), SECTOR, time, seed)
+            .aligned(Bytes((self.file.alignment().offset as u64).clamp(SECTOR.0, PAGE.0)));
         let (mut completions, mut reads) = (Vec::with_capacity(DEPTH_MAX), 0u64);
         loop {
             match survey.poll(now()) {
@@ -292,7 +310,7 @@ impl Host {
                 Action::Read(probe) => {
                     let buffer = self.pool.take().context("a buffer for each read in flight")?;
                     let (offset, length) =
-                        (probe.extent.start.0 * self.sector.0, probe.extent.sectors.0 * self.sector.0);
+                        (probe.extent.start.0 * SECTOR.0, probe.extent.sectors.0 * SECTOR.0);
                     let file = Arc::clone(&self.file);
                     let payload = Payload::Buffer(buffer);
                     self.engine.submit(Op::read(probe.id, file, offset, length as usize, payload));
@@ -352,7 +370,11 @@ impl Cache {
         let ahead = match (self.read_ahead_after_sequential, self.read_ahead_low_bytes) {
             (Some(0), Some(low)) => format!("It reads {} ahead from the first read on", Bytes(low)),
             (Some(after), Some(low)) => {
-                format!("It reads {} ahead from {} on", Bytes(low), plural(u64::from(after), "sequential read"))
+                format!(
+                    "It reads {} ahead from {} on",
+                    Bytes(low),
+                    plural(u64::from(after), "sequential read")
+                )
             }
             _ => "It does not read ahead".to_owned(),
         };
@@ -427,7 +449,8 @@ fn describe(result: &MeasureResult, common: &Common) -> String {
         let mut zones = Table::new();
         let header = ["zone from sector", "sectors per track", "95 %", "skew of tracks", "of cylinders"];
         zones.load_preset(presets::NOTHING).set_header(header);
-        let skew = |skew: Option<f64>| skew.map_or_else(|| "not seen".to_owned(), |skew| format!("{skew:.1}"));
+        let skew =
+            |skew: Option<f64>| skew.map_or_else(|| "not seen".to_owned(), |skew| format!("{skew:.1}"));
         for zone in &result.zones {
             let start = match (zone.start_low_lba, zone.start_high_lba) {
                 (low, high) if low == high => low.to_string(),
@@ -443,7 +466,9 @@ fn describe(result: &MeasureResult, common: &Common) -> String {
         }
         let heads = match result.heads {
             Some(heads) => plural(u64::from(heads), "head"),
-            None => "The number of heads is not identified: tracks and cylinders have the same skew.".to_owned(),
+            None => {
+                "The number of heads is not identified: tracks and cylinders have the same skew.".to_owned()
+            }
         };
         text.push_str(&format!("\n\n{zones}\n\n{heads}"));
     }

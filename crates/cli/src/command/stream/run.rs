@@ -33,7 +33,7 @@ pub(super) const EXAMPLES: &str = "Examples:
 ";
 
 /// Time after which the end of the stream or Ctrl-C is noticed at the latest.
-const LOOK_PERIOD: Duration = Duration::from_millis(50);
+const POLL_PERIOD: Duration = Duration::from_millis(50);
 
 /// Run a pipeline from a file, moving its operators between cores as the rate changes.
 #[derive(Debug, Args)]
@@ -165,7 +165,7 @@ impl Run {
         let mut told_ns: BTreeMap<String, u64> = BTreeMap::new();
         // The first snapshot, before the stream is waited for.
         series.iter_mut().for_each(|series| series.advance(adaptive, Instant::now()));
-        while !adaptive.wait_for_end(LOOK_PERIOD) {
+        while !adaptive.wait_for_end(POLL_PERIOD) {
             let now = Instant::now();
             let is_over = limit.is_some_and(|limit| now >= limit);
             let is_pressed = go_on().is_err() && !is_interrupted;

@@ -32,8 +32,8 @@ const SCHEMA: &str = "sakiyomi.trace-recorded/1";
 
 /// Bytes of a sector of the kernel.
 const KERNEL_SECTOR_BYTES: u64 = 512;
-/// Time between two looks at a recording that ends by time or by a signal.
-const LOOK_PERIOD: Duration = Duration::from_millis(200);
+/// Time between two polls of a recording that ends by time or by a signal.
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 /// Record the requests of a block device while others use it.
 #[derive(Debug, Args)]
@@ -42,8 +42,9 @@ const LOOK_PERIOD: Duration = Duration::from_millis(200);
         Requests are those that the driver gets, after the kernel has split and merged them. Of each the trace has the \
         time at which it entered the queue of the I/O scheduler, the time at which the driver got it (started_ns), the \
         response time, and as its stream the thread that asked. Offsets count from the start of the device, of a \
-        partition from its first sector. Needs root and tracefs, and no other program; devices whose driver takes no \
-        requests, such as those of device-mapper, md and zram, have nothing to record."
+        partition from its first sector: for `drive fit`, name the whole disk, not a partition, nor a file or directory on \
+        one. Needs root and tracefs, and no other program; devices whose driver takes no requests, such as those of \
+        device-mapper, md and zram, are refused."
 )]
 pub(crate) struct Record {
     /// The device: a disk, a partition, a loop device, or a file or directory on it
@@ -76,15 +77,19 @@ struct RecordedDocument<'a> {
     start_bytes: u64,
     /// Time from start to end.
     elapsed_ns: u64,
-    /// Requests that were not completed at the end, or whose completion was lost.
+    /// Requests that were not completed at the end, or whose completion may have been lost; without response time.
     unfinished_requests: u64,
+    /// Requests that were not complete after 120 s, or after a million others; without response time.
+    given_up_requests: u64,
     /// Completions of requests that began before the recording, or whose beginning was lost.
     unmatched_completions: u64,
-    /// Completions with an error.
+    /// Requests that were completed with an error; without response time.
     failed_requests: u64,
     /// Events that the kernel overwrote before they were read.
     lost_events: u64,
-    /// Description of the trace.
+    /// Whether the recording ended by itself, because the process that holds the kernel's buffers was killed.
+    ended_early: bool,
+    /// Description of the trace, with rates and mean queue depth over the elapsed time.
     #[serde(flatten)]
     info: &'a Info,
 }
@@ -129,7 +134,7 @@ impl Record {
             if left == Some(Duration::ZERO) || recording.recording.is_over() {
                 break;
             }
-            if signals.wait_for_end(left.map_or(LOOK_PERIOD, |left| left.min(LOOK_PERIOD)))? {
+            if signals.wait_for_end(left.map_or(POLL_PERIOD, |left| left.min(POLL_PERIOD)))? {
                 break;
             }
             let (requests, bytes) = recording.recording.progress();
@@ -174,6 +179,11 @@ impl Record {
             part.below.join(" and "),
             if part.below.len() == 1 { "that" } else { "one of them" }
         );
+        ensure!(
+            part.takes_requests,
+            "cannot record {shown}: the driver of {} takes no requests, as those of zram and of memory",
+            part.disk_name
+        );
         Ok(part)
     }
 
@@ -213,7 +223,7 @@ impl Record {
         let recorded = recording.finish()?;
         let sink = sink.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Sink { destination, collector } = sink.expect("it is taken once");
-        let info = collector.finish();
+        let info = collector.finish().over(recorded.elapsed);
         let records = destination.close()?;
         let document = RecordedDocument {
             path: &self.output,
@@ -222,9 +232,11 @@ impl Record {
             start_bytes: part.sectors.map_or(0, |(first, _)| first * KERNEL_SECTOR_BYTES),
             elapsed_ns: recorded.elapsed.0,
             unfinished_requests: recorded.counts.unfinished,
+            given_up_requests: recorded.counts.given_up,
             unmatched_completions: recorded.counts.unmatched,
-            failed_requests: recorded.failed,
+            failed_requests: recorded.counts.failed,
             lost_events: recorded.lost_events,
+            ended_early: recorded.ended_early,
             info: &info,
         };
         match (common.json, as_note) {
@@ -242,19 +254,17 @@ impl Record {
 }
 
 fn described(part: &DiskPart, recorded: &BlockRecorded, info: &Info) -> String {
-    let elapsed = recorded.elapsed.0;
-    let rate = |amount: u64| amount as f64 / (elapsed.max(1) as f64 / 1e9);
     let place = part.sectors.map_or_else(String::new, |(first, _)| {
         let start = number::bytes(first * KERNEL_SECTOR_BYTES);
         format!(" ({} from {start} on; offsets count from there)", part.disk_name)
     });
-    let mut text = format!("{}{place}, recorded for {}\n", part.name, number::duration(elapsed));
+    let mut text = format!("{}{place}, recorded for {}\n", part.name, number::duration(recorded.elapsed.0));
     let mut line = |key: &str, value: String| text.push_str(&format!("  {key:<18} {value}\n"));
-    line("requests", format!("{}, {:.1} per second", number::count(info.records), rate(info.records)));
-    let data = info.read_bytes + info.written_bytes;
+    let rate = info.requests_per_s.unwrap_or_default();
+    line("requests", format!("{}, {rate:.1} per second", number::count(info.records)));
     line("reads", format!("{}, {}", number::count(info.reads), number::bytes(info.read_bytes)));
     line("writes", format!("{}, {}", number::count(info.writes), number::bytes(info.written_bytes)));
-    line("throughput", format!("{:.2} MB/s", rate(data) / 1e6));
+    line("throughput", format!("{:.2} MB/s", info.bytes_per_s.unwrap_or_default() / 1e6));
     if info.flushes + info.discards + info.fua_writes > 0 {
         line("others", super::others(info));
     }
@@ -272,9 +282,15 @@ fn described(part: &DiskPart, recorded: &BlockRecorded, info: &Info) -> String {
 
 /// Returns sentences about what the trace lacks.
 fn exceptions(recorded: &BlockRecorded, info: &Info) -> Vec<String> {
-    let BlockRecorded { counts, lost_events, failed, .. } = *recorded;
+    let BlockRecorded { counts, lost_events, ended_early, elapsed } = *recorded;
     let mut all = Vec::new();
-    if info.records == 0 {
+    if ended_early {
+        all.push(format!(
+            "The recording ended early, after {}: the process that holds the kernel's buffers was killed.",
+            number::duration(elapsed.0)
+        ));
+    }
+    if info.records == 0 && lost_events == 0 {
         all.push("The device got no request. Reads may have been served by the page cache.".to_owned());
     }
     if lost_events > 0 {
@@ -286,11 +302,14 @@ fn exceptions(recorded: &BlockRecorded, info: &Info) -> Vec<String> {
     if counts.unfinished > 0 {
         all.push(format!("{} without completion: no response time.", plural(counts.unfinished, "request")));
     }
-    if failed > 0 {
+    if counts.given_up > 0 {
         all.push(format!(
-            "{} with an error; the times are those of the failure.",
-            plural(failed, "completion")
+            "{} not complete after 120 s, or after a million others: no response time.",
+            plural(counts.given_up, "request")
         ));
+    }
+    if counts.failed > 0 {
+        all.push(format!("{} with an error: no response time.", plural(counts.failed, "request")));
     }
     all
 }

@@ -2,12 +2,14 @@
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use arrow_array::builder::{Date64Builder, FixedSizeBinaryBuilder, ListBuilder};
-use arrow_array::types::Int32Type;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, Int32Type};
 use arrow_array::{
-    Date64Array, Decimal128Array, DictionaryArray, Int32Array, ListArray, MapArray, StringArray, StructArray,
-    Time32SecondArray, TimestampMillisecondArray, TimestampSecondArray,
+    Array, Date64Array, Decimal128Array, DictionaryArray, FixedSizeListArray, Int16Array, Int32Array,
+    Int64Array, ListArray, ListViewArray, MapArray, RunArray, StringArray, StructArray, Time32SecondArray,
+    TimestampMillisecondArray, TimestampSecondArray,
 };
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::extension::Uuid;
 use arrow_schema::{Fields, TimeUnit};
 
@@ -84,9 +86,21 @@ fn values_that_a_stand_in_would_change_are_refused_by_name() {
         list.append_value([Some(0), Some(millis)]);
         list.finish()
     };
-    let cases: [(ArrayRef, &str); 5] = [
+    let part_of_day = Date64Array::from(vec![0, 1]);
+    let runs16 = RunArray::try_new(&Int16Array::from(vec![1, 3]), &part_of_day).unwrap();
+    let runs32 = RunArray::try_new(&Int32Array::from(vec![1, 3]), &part_of_day).unwrap();
+    let runs64 = RunArray::try_new(&Int64Array::from(vec![1, 3]), &part_of_day).unwrap();
+    let coded = DictionaryArray::<Int32Type>::new(Int32Array::from(vec![1]), Arc::new(part_of_day));
+    let cases: [(ArrayRef, &str); 9] = [
+        (Arc::new(runs16), "a date64 of 1 milliseconds is not a whole day"),
+        (Arc::new(runs32), "is not a whole day"),
+        (Arc::new(runs64), "is not a whole day"),
+        (Arc::new(coded), "is not a whole day"),
         (Arc::new(Date64Array::from(vec![DAY_MILLIS, 1])), "a date64 of 1 milliseconds is not a whole day"),
-        (Arc::new(Date64Array::from(vec![i64::MAX / DAY_MILLIS * DAY_MILLIS])), "is not a whole day"),
+        (
+            Arc::new(Date64Array::from(vec![i64::MAX / DAY_MILLIS * DAY_MILLIS])),
+            "is beyond the dates of Parquet; convert it",
+        ),
         (Arc::new(nested(-5)), "a date64 of -5 milliseconds"),
         (Arc::new(Time32SecondArray::from(vec![i32::MAX])), "is too large for milliseconds"),
         (Arc::new(TimestampSecondArray::from(vec![i64::MAX])), "Overflow"),
@@ -99,6 +113,45 @@ fn values_that_a_stand_in_would_change_are_refused_by_name() {
         assert!(refused.contains("column odd") && refused.contains(expected), "{refused}");
     }
     assert_eq!(scratch.entries(), 0);
+}
+
+#[test]
+fn values_of_no_row_are_written_whatever_they_are() {
+    let scratch = Scratch::new("stand-ins-hidden");
+    let dates: ArrayRef = Arc::new(Date64Array::from(vec![DAY_MILLIS, 1, 2 * DAY_MILLIS]));
+    let coded = DictionaryArray::<Int32Type>::new(Int32Array::from(vec![Some(2), None]), Arc::clone(&dates));
+    let runs = RunArray::try_new(&Int32Array::from(vec![1, 2, 4]), &dates).unwrap().slice(2, 2);
+    let item = Arc::new(Field::new("item", DataType::Date64, true));
+    let first_and_third = ScalarBuffer::from(vec![0, 2]);
+    let sizes = ScalarBuffer::from(vec![1, 1]);
+    let view = ListViewArray::new(Arc::clone(&item), first_and_third, sizes, Arc::clone(&dates), None);
+    let is_valid = || Some(NullBuffer::from(vec![true, false]));
+    let offsets = OffsetBuffer::from_lengths([1, 2]);
+    let list = ListArray::new(Arc::clone(&item), offsets, Arc::clone(&dates), is_valid());
+    let fixed = FixedSizeListArray::new(item, 1, dates.slice(0, 2), is_valid());
+    let fields: Fields = vec![Field::new("d", DataType::Date64, true)].into();
+    let pair = StructArray::new(fields, vec![dates.slice(0, 2)], is_valid());
+    let batch = table(&[
+        ("coded", Arc::new(coded)),
+        ("runs", Arc::new(runs)),
+        ("view", Arc::new(view)),
+        ("list", Arc::new(list)),
+        ("fixed", Arc::new(fixed)),
+        ("pair", Arc::new(pair)),
+    ]);
+    let groups = [vec![batch.clone()]];
+    write(&scratch.path("t"), &batch.schema(), &groups, &OutputOptions::new(Format::Parquet)).unwrap();
+    let file = std::fs::File::open(scratch.path("t")).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+    let rows: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 1);
+    let days = |column: &ArrayRef| column.as_primitive::<Date32Type>().iter().collect::<Vec<_>>();
+    assert_eq!(days(rows[0].column(0)), [Some(2), None]);
+    assert_eq!(days(rows[0].column(1)), [Some(2), Some(2)]);
+    for (name, column) in [("list", 3), ("fixed", 4), ("pair", 5)] {
+        let column = rows[0].column(column);
+        assert!(column.is_valid(0) && column.is_null(1), "{name}");
+    }
 }
 
 #[test]

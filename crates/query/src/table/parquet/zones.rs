@@ -1,4 +1,4 @@
-//! Time zones of timestamps, which Parquet itself has not: writers keep them in an Arrow schema in the footer. The
+//! Time zones of timestamps, which Parquet itself lacks: writers keep them in an Arrow schema in the footer. The
 //! library takes the zone only where the unit is the same, but seconds with a zone are stored as milliseconds.
 
 use std::sync::Arc;

@@ -21,10 +21,10 @@ use super::mounted::{EmulatedDrive, sparse_file};
 use super::scratch::Scratch;
 use crate::progress::go_on;
 
-/// The most that the thread reads between two looks at the program (figure 2 of the paper).
+/// The most that the thread reads between two polls of the program (figure 2 of the paper).
 const STEP_MAX_BYTES: u64 = 16 << 20;
-/// Time between two looks while enough is ahead: far less than the program takes for any limit that is measured.
-const LOOK_PERIOD: Duration = Duration::from_millis(1);
+/// Time between two polls while enough is ahead: far less than the program takes for any limit that is measured.
+const POLL_PERIOD: Duration = Duration::from_millis(1);
 
 /// Mounts the drive again for each run, so that nothing is cached.
 pub(super) fn measure(program: &LiveProgram, scratch: &Scratch) -> Result<Metrics> {
@@ -76,7 +76,7 @@ fn read_ahead(file: &File, position: &AtomicU64, limit: u64, call_bytes: u64) {
             return;
         }
         if at - main > limit {
-            thread::sleep(LOOK_PERIOD);
+            thread::sleep(POLL_PERIOD);
             continue;
         }
         let end = at + limit.min(STEP_MAX_BYTES);

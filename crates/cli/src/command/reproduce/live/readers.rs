@@ -15,7 +15,7 @@ use super::mounted::{EmulatedDrive, sparse_file};
 use super::scratch::Scratch;
 use crate::progress::go_on;
 
-/// Time between two looks for an interruption.
+/// Time between two polls for an interruption.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
 /// How much longer the readers may run than they are watched: they are ended when the figures have been taken.
 const RESERVE_S: u32 = 60;
