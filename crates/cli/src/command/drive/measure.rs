@@ -157,7 +157,7 @@ impl Measure {
             identified: None,
         };
         let mut text = result.fixed.clone();
-        // What was measured is printed whatever fails after it: it took minutes.
+        // The measurement took minutes, and is printed whatever fails after it.
         let identified = match (period, from) {
             (Some(period), Some(from)) => self.identify(&surveyed, period, from, common).map(Some),
             _ => Ok(None),
