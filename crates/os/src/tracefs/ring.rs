@@ -12,7 +12,7 @@ pub(super) struct Header {
     pub(super) page: usize,
 }
 
-/// What is missing of the records of a core.
+/// Records of a core that are missing around a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missing {
     /// Records before the page were overwritten.

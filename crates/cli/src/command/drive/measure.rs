@@ -201,7 +201,7 @@ impl Measure {
             identified: None,
         };
         let mut text = result.fixed.clone();
-        // What was measured is printed whatever fails after it: it took minutes.
+        // The measurement took minutes, and is printed whatever fails after it.
         let capacity = host.capacity();
         let start = period.and_then(|period| match &from {
             Some(from) => Some(surveyed.with_tracks(from, capacity)),

@@ -8,7 +8,7 @@ use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date64Type, Int16Type, Int32Type, Int64Type, RunEndIndexType, Time32SecondType};
 use arrow_array::{Array, ArrayRef, GenericListArray, GenericListViewArray, OffsetSizeTrait};
-use arrow_buffer::{ArrowNativeType, BooleanBuffer};
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
 
 use crate::Error;
