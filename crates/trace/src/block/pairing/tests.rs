@@ -179,6 +179,18 @@ fn requests_in_flight_that_overlap_keep_their_own_times() {
         ],
     );
     assert_eq!(bios.iter().map(times).collect::<Vec<_>>(), [(1, None, Some(6)), (2, None, Some(3))]);
+    // A request of exactly the extent is it, though an older one lies inside.
+    let events = [
+        event(1, Inserted, "R", 0, 8),
+        event(2, Inserted, "R", 0, 32),
+        event(3, Issued, "R", 0, 32),
+        event(4, Issued, "R", 0, 8),
+        event(5, Completed, "R", 0, 8),
+        event(6, Completed, "R", 0, 32),
+    ];
+    let (records, _) = run(Arrival::Inserted, &events);
+    let found: Vec<_> = records.iter().map(times).collect();
+    assert_eq!(found, [(1, Some(4), Some(4)), (2, Some(3), Some(4))]);
     // A merged request consists of parts that do not overlap, whichever came first.
     let events = [
         event(1, Inserted, "W", 4, 8),
@@ -197,7 +209,7 @@ fn a_request_is_given_up_only_after_a_million_others_and_one_that_waits_comes_on
     requests.event(&event(0, Inserted, "W", 0, 8));
     requests.event(&event(1, Issued, "R", 0, 8));
     let mut records = Vec::new();
-    let others = HELD_COMMANDS_MAX as u64;
+    let others = 1 << 20;
     for time in 2..others {
         requests.event(&event(time, Issued, "R", 64, 8));
         requests.event(&event(time, Completed, "R", 64, 8));
