@@ -480,7 +480,9 @@ fn describe(result: &MeasureResult, common: &Common) -> String {
         let outcome = if *accepted == "given" {
             format!("{drive} explains {from} as well as any drive that was tried.")
         } else {
-            format!("Identified from {from}, beginning at {drive}:")
+            format!(
+                "Identified from {from} of mixed distances, beginning at {drive} (what is above has probes of its own):"
+            )
         };
         let (policies, parameters) = (policy_table(policies), parameter_table(parameters));
         text.push_str(&format!("\n\n{}\n\n{policies}\n\n{parameters}", style.wrap(&outcome)));
