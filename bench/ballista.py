@@ -2,9 +2,9 @@
 """Shuffles of Ballista against those of this project: TPC-H on two executors, on a disk and in memory.
 
     cargo build --profile optimized --workspace --manifest-path integrations/datafusion/Cargo.toml
-    sakiyomi query gen --sf 1 -o tpch
+    sakiyomi query gen --sf 1 --tables customer,orders,lineitem,supplier,nation,region,part,partsupp -o tpch
     bench/ballista.py --binary integrations/datafusion/target/optimized/sakiyomi-ballista --tables tpch
-        --place disk=/var/tmp --place memory=/dev/shm [--queries 3,5,9,18] [--rounds 3] [--limit 1GiB]
+        --place disk=/var/tmp --place memory=/dev/shm [--queries 3,5,9,18] [--rounds 3] [--limit 2GiB]
         [--sides stock,ours] [--set NAME=VALUE] [--out FILE]
 
 Each run is a fresh cluster on loopback: a scheduler, two executors of one core, and a client that runs one statement. A
@@ -52,31 +52,36 @@ QUERIES = ROOT / "integrations/ballista/queries"
 TABLES = ["customer", "orders", "lineitem", "supplier", "nation", "region", "part", "partsupp"]
 SIDES = {"stock": ["--stock"], "ours": [], "shuffle": ["--operators", "stock"]}
 MEMORY = Path("/sys/fs/cgroup/memory")
-UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def size(text):
-    number, unit = re.fullmatch(r"(\d+)([KMG]iB)", text).groups()
-    return int(number) * UNITS[unit]
+    """Bytes of a size, as the command takes them: a bare K, M or G is the 1024 kind."""
+    found = re.fullmatch(r"(\d+)([KMG])(?:iB)?", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text}: give a size such as 2GiB")
+    return int(found[1]) * UNITS[found[2]]
 
 
 def free_ports(count):
-    """Ports that nothing listens at, each with the next one."""
-    found = []
-    while len(found) < count:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            with contextlib.suppress(OSError, OverflowError):
-                second.bind(("127.0.0.1", port + 1))
-                found.append(port)
-    return found
+    """Ports that nothing listens at."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def has_ended(child):
+    """Whether a process has ended, without taking its CPU time from `ended`."""
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def wait_for(port, child):
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        if child.poll() is not None:
+        if has_ended(child):
+            child.wait()
             sys.exit(f"{' '.join(child.args)} has ended with {child.returncode}")
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
@@ -112,12 +117,11 @@ class Group:
                 time.sleep(0.05)
 
 
-def ended(child, number):
-    """Ends a process; its CPU time."""
-    if child.poll() is None:
-        child.send_signal(number)
-    _, _, usage = os.wait4(child.pid, 0)
-    child.returncode = 0
+def ended(child):
+    """Ends a process; its CPU time. Nothing else may wait for it: `poll` would take its CPU time."""
+    os.kill(child.pid, signal.SIGKILL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
     return usage.ru_utime, usage.ru_stime
 
 
@@ -130,7 +134,7 @@ def run(options, place, side, query):
     directory = Path(options.places[place]) / f"sakiyomi-ballista-{os.getpid()}"
     directory.mkdir()
     in_memory = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True, check=True).stdout.strip() == "tmpfs"
-    limit = None if options.no_groups else size(options.limit) + (size(options.memory_extra) if in_memory else 0)
+    limit = None if options.no_groups else options.limit + (options.memory_extra if in_memory else 0)
     ports = free_ports(3)
     address = f"127.0.0.1:{ports[0]}"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -146,7 +150,9 @@ def run(options, place, side, query):
             group = Group(number, limit)
             groups.append(group)
             command = [str(options.binary), "executor", "--scheduler", address, "--bind", f"127.0.0.1:{port}", "--threads", "1",
-                       "--work-dir", str(work), "--memory", options.pool, "--shuffle-memory", options.shuffle_memory, *SIDES[side]]
+                       "--work-dir", str(work), "--memory", options.pool, *SIDES[side]]
+            if side != "stock":
+                command += ["--shuffle-memory", options.shuffle_memory]
             executor = subprocess.Popen(command, preexec_fn=group.enter, **quiet)
             children.append(executor)
             executors.append(executor)
@@ -157,10 +163,12 @@ def run(options, place, side, query):
         for table in TABLES:
             command += ["--table", f"{table}={options.tables / table}.parquet"]
         client = subprocess.run([*command, (QUERIES / f"q{query}.sql").read_text()], capture_output=True, text=True, timeout=900)
+        if any(group.killed() for group in groups):
+            sys.exit(f"{place}, {side}, query {query}: the memory limit has ended an executor; raise --limit")
         if client.returncode != 0:
             sys.exit(f"{place}, {side}, query {query}: {client.stderr}")
         left = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
-        cpu = [ended(child, signal.SIGKILL) for child in executors]
+        cpu = [ended(child) for child in executors]
         found = {
             "place": place, "side": side, "query": query,
             "wall_s": float(re.search(r"in ([\d.]+) s", client.stderr)[1]),
@@ -169,13 +177,11 @@ def run(options, place, side, query):
             "peak_mib": max(group.peak() for group in groups) / (1 << 20),
             "written_mib": left / (1 << 20), "load": os.getloadavg()[0], "result": client.stdout,
         }
-        if any(group.killed() for group in groups):
-            sys.exit(f"{place}, {side}, query {query}: the memory limit has ended an executor; raise --limit")
         return found
     finally:
         for child in children:
             if child.returncode is None:
-                ended(child, signal.SIGKILL)
+                ended(child)
         shutil.rmtree(directory)
         # Writes of this run do not disturb the next one.
         os.sync()
@@ -229,8 +235,8 @@ def main():
     parser.add_argument("--queries", default="3,5,9,18")
     parser.add_argument("--sides", default="stock,ours")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", default="1GiB", help="memory of a group")
-    parser.add_argument("--memory-extra", default="2GiB", help="more of it for places in a tmpfs")
+    parser.add_argument("--limit", type=size, default="2GiB", help="memory of a group, such as 2GiB")
+    parser.add_argument("--memory-extra", type=size, default="2GiB", help="more of it for places in a tmpfs")
     parser.add_argument("--pool", default="512MiB", help="memory of an executor's operators")
     parser.add_argument("--shuffle-memory", default="128MiB", help="encoded rows that an executor keeps in memory")
     parser.add_argument("--no-groups", action="store_true")

@@ -19,7 +19,7 @@ use ballista_core::extension::SessionConfigExt;
 use ballista_core::utils::default_session_builder;
 use ballista_executor::executor_process::ExecutorProcessConfig;
 use ballista_scheduler::config::SchedulerConfig;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
@@ -59,15 +59,14 @@ impl Node {
     /// Opens engines and spill files.
     ///
     /// # Errors
-    /// If an engine is not available, or a spill file cannot be created.
+    /// If an option is out of its range, an engine is not available, or a spill file cannot be created.
     pub fn new(options: NodeOptions) -> Result<Node> {
-        let external = |error: Error| datafusion::common::DataFusionError::External(Box::new(error));
         let spills = SpillFactory::new(&options.spill)?;
         let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::clone(&spills) as _);
         let runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk).build_arc()?;
         LocalStore::register_in(&runtime, options.store).map_err(external)?;
         Ok(Node {
-            shuffle: Shuffle::new(options.shuffle).map_err(external)?,
+            shuffle: Shuffle::new(options.shuffle)?,
             operators: Operators::new(options.operators),
             spills,
             runtime,
@@ -129,20 +128,10 @@ impl Node {
         }
     }
 
-    /// The configuration of a scheduler with our store of local files and codec. It divides plans of DataFusion's operators
-    /// into stages, in which the executors replace them.
+    /// The configuration of a scheduler with our store of local files and codec, as [`scheduler`] makes it.
     #[must_use]
     pub fn scheduler(&self, config: SchedulerConfig) -> SchedulerConfig {
-        let runtime = Arc::clone(&self.runtime);
-        let session = move |config: SessionConfig| {
-            let state = default_session_builder(config)?;
-            Ok(SessionStateBuilder::new_from_existing(state).with_runtime_env(Arc::clone(&runtime)).build())
-        };
-        SchedulerConfig {
-            override_session_builder: Some(Arc::new(session)),
-            override_physical_codec: Some(self.codec()),
-            ..config
-        }
+        with_store_and_codec(config, Arc::clone(&self.runtime), self.codec())
     }
 
     /// The state of a client's session, for `SessionContextExt::remote_with_state` and `standalone_with_state`. An executor
@@ -156,4 +145,40 @@ impl Node {
             .with_runtime_env(Arc::clone(&self.runtime))
             .build()
     }
+}
+
+/// The configuration of a scheduler with our store of local files and codec. It divides plans of DataFusion's operators into
+/// stages, in which the executors replace them. It has neither shuffles nor spill files.
+///
+/// # Errors
+/// If the engine of the store is not available.
+pub fn scheduler(
+    config: SchedulerConfig,
+    store: StoreOptions,
+    operators: OperatorOptions,
+) -> Result<SchedulerConfig> {
+    let runtime = RuntimeEnvBuilder::new().build_arc()?;
+    LocalStore::register_in(&runtime, store).map_err(external)?;
+    let codec = Arc::new(OperatorCodec::new(&Operators::new(operators)));
+    Ok(with_store_and_codec(config, runtime, codec))
+}
+
+fn with_store_and_codec(
+    config: SchedulerConfig,
+    runtime: Arc<RuntimeEnv>,
+    codec: Arc<OperatorCodec>,
+) -> SchedulerConfig {
+    let session = move |config: SessionConfig| {
+        let state = default_session_builder(config)?;
+        Ok(SessionStateBuilder::new_from_existing(state).with_runtime_env(Arc::clone(&runtime)).build())
+    };
+    SchedulerConfig {
+        override_session_builder: Some(Arc::new(session)),
+        override_physical_codec: Some(codec),
+        ..config
+    }
+}
+
+fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
 }

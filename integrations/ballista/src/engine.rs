@@ -27,7 +27,7 @@ use datafusion::prelude::SessionConfig;
 use sakiyomi_datafusion::operators::{OperatorRule, Operators, stock_plan};
 
 use crate::clients::Clients;
-use crate::shuffle::{Passthrough, ReadAheadShuffleReaderExec, Shuffle, SortedWriter};
+use crate::shuffle::{Passthrough, ReadAheadShuffleReaderExec, Shuffle, SortedWriter, check_job};
 
 /// Idle connections to other executors are closed after this time; Ballista has the same default.
 const CLIENT_IDLE: Duration = Duration::from_secs(30);
@@ -112,6 +112,7 @@ impl ExecutionEngine for ShuffleEngine {
         work_dir: &str,
         config: &SessionConfig,
     ) -> Result<Arc<dyn QueryStageExecutor>> {
+        check_job(&job_id)?;
         let operators = collect_plan_metrics(plan.as_ref()).len();
         let writer = if plan.is::<ShuffleWriterExec>() {
             let rows = self.replaced(plan.children()[0], work_dir, config)?;

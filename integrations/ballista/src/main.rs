@@ -3,8 +3,9 @@
 //!
 //! Results go to stdout, notes to stderr. Exit codes: 0 done, 2 usage or operating error.
 
+mod address;
+
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use datafusion::arrow::csv;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
-use sakiyomi_ballista::cluster::{Node, NodeOptions};
+use futures::StreamExt;
+use sakiyomi_ballista::cluster::{self, Node, NodeOptions};
 use sakiyomi_ballista::shuffle::ShuffleOptions;
 use sakiyomi_datafusion::operators::{OperatorChoice, OperatorOptions};
 use sakiyomi_datafusion::spill::SpillOptions;
@@ -30,6 +32,8 @@ use sakiyomi_datafusion::sql::sentence;
 use sakiyomi_datafusion::store::StoreOptions;
 use sakiyomi_io::{Access, EngineSpec};
 use sakiyomi_model::Bytes;
+
+use address::{Address, Bind};
 
 /// Run a cluster of Apache Ballista with sakiyomi's shuffles, reads, spill files and operators
 ///
@@ -62,7 +66,7 @@ enum Command {
 struct SchedulerArgs {
     /// Address to listen at
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
-    bind: SocketAddr,
+    bind: Bind,
     /// Seconds without a sign of life after which an executor counts as lost
     #[arg(long, value_name = "N", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     executor_timeout: u64,
@@ -75,13 +79,19 @@ struct SchedulerArgs {
 struct ExecutorArgs {
     /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
-    scheduler: SocketAddr,
-    /// Address to listen at for readers of shuffles; its next port is for the scheduler
+    scheduler: Address,
+    /// Address to listen at for readers of shuffles
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50060")]
-    bind: SocketAddr,
-    /// Existing directory for shuffle files
+    bind: Bind,
+    /// Name or address by which the others reach this executor [default: the host of --bind]
+    #[arg(long, value_name = "HOST", value_parser = address::host)]
+    external_host: Option<String>,
+    /// Existing directory; shuffle files are in a directory of this executor in it, which is emptied at the end
     #[arg(long, value_name = "DIR")]
     work_dir: PathBuf,
+    /// Remove the shuffle files of a job that have not changed for this many seconds: longer than any statement runs
+    #[arg(long, value_name = "N", default_value_t = 604_800, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    job_data_ttl: u64,
     /// Partitions that are computed at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -104,7 +114,7 @@ struct ExecutorArgs {
     #[arg(long, value_name = "CHOICE", default_value = "auto")]
     operators: OperatorChoice,
     /// Use Ballista's own shuffles, reads, spill files and operators, to compare them
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["shuffle_memory", "spill", "shuffle_access", "method", "operators"])]
     stock: bool,
 }
 
@@ -114,14 +124,14 @@ struct QueryArgs {
     statement: String,
     /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
-    scheduler: SocketAddr,
+    scheduler: Address,
     /// A table and its Parquet file or directory; may be repeated
     #[arg(long = "table", value_name = "NAME=PATH", value_parser = pair)]
     tables: Vec<(String, String)>,
     /// Change a setting of DataFusion or Ballista; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
     settings: Vec<(String, String)>,
-    /// Print the number of rows and the elapsed seconds to standard error
+    /// Print the number of rows and the seconds until the last one was printed to standard error
     #[arg(long)]
     time: bool,
 }
@@ -149,10 +159,13 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// How often an executor looks for files of jobs that have ended unheard: seldom, because each look lists all files.
+const CLEAN_UP_INTERVAL_MAX_SECONDS: u64 = 3600;
+
 async fn scheduler(args: &SchedulerArgs) -> Result<(), String> {
     let config = SchedulerConfig {
-        bind_host: args.bind.ip().to_string(),
-        external_host: args.bind.ip().to_string(),
+        bind_host: args.bind.ip(),
+        external_host: args.bind.host().to_owned(),
         bind_port: args.bind.port(),
         scheduling_policy: TaskSchedulingPolicy::PullStaged,
         executor_timeout_seconds: args.executor_timeout,
@@ -162,35 +175,32 @@ async fn scheduler(args: &SchedulerArgs) -> Result<(), String> {
     let config = if args.stock {
         config
     } else {
-        let node = Node::new(NodeOptions::default()).map_err(|error| sentence(&error))?;
-        node.scheduler(config)
+        let ours = cluster::scheduler(config, StoreOptions::default(), OperatorOptions::default());
+        ours.map_err(|error| sentence(&error))?
     };
     let cluster = BallistaCluster::new_from_config(&config).await.map_err(|error| error.to_string())?;
     note(&format!("scheduler at {}", args.bind));
-    let served = start_server(cluster, args.bind, Arc::new(config)).await;
+    let served = start_server(cluster, args.bind.socket(), Arc::new(config)).await;
     served.map_err(|error| format!("the scheduler at {} has ended: {error}", args.bind))
 }
 
 async fn executor(args: &ExecutorArgs) -> Result<(), String> {
-    let port = args
-        .bind
-        .port()
-        .checked_add(1)
-        .ok_or("--bind: the executor also needs the next port; give one below 65535")?;
-    if !args.work_dir.is_dir() {
-        return Err(format!("--work-dir {}: it is not a directory", args.work_dir.display()));
-    }
+    let external_host = args.bind.announced(args.external_host.as_deref())?;
+    let work_dir = work_dir(args, &external_host)?;
     let threads = args.threads.map_or_else(cores, usize::from);
     let config = ExecutorProcessConfig {
-        bind_host: args.bind.ip().to_string(),
-        external_host: Some(args.bind.ip().to_string()),
+        bind_host: args.bind.ip(),
+        external_host: Some(external_host),
         port: args.bind.port(),
-        grpc_port: port,
-        scheduler_host: args.scheduler.ip().to_string(),
+        // Only executors that tasks are sent to listen at a second port. This one asks for tasks.
+        grpc_port: args.bind.port(),
+        scheduler_host: args.scheduler.host().to_owned(),
         scheduler_port: args.scheduler.port(),
         vcores: threads,
         task_scheduling_policy: TaskSchedulingPolicy::PullStaged,
-        work_dir: Some(args.work_dir.to_string_lossy().into_owned()),
+        work_dir: Some(work_dir),
+        job_data_ttl_seconds: args.job_data_ttl,
+        job_data_clean_up_interval_seconds: args.job_data_ttl.min(CLEAN_UP_INTERVAL_MAX_SECONDS),
         memory_pool_size: Some(args.memory.0),
         ..ExecutorProcessConfig::default()
     };
@@ -198,6 +208,23 @@ async fn executor(args: &ExecutorArgs) -> Result<(), String> {
     note(&format!("executor at {}, scheduler at {}", args.bind, args.scheduler));
     let served = start_executor_process(Arc::new(config)).await;
     served.map_err(|error| format!("the executor at {} has ended: {error}", args.bind))
+}
+
+/// Creates the executor's own directory: Ballista removes all directories in it when the executor ends, and at times those of
+/// jobs of which it has not heard for long.
+fn work_dir(args: &ExecutorArgs, external_host: &str) -> Result<String, String> {
+    let parent = &args.work_dir;
+    if !parent.is_dir() {
+        return Err(format!("--work-dir {}: it is not a directory", parent.display()));
+    }
+    // Another executor of the machine has another port.
+    let own = parent.join(format!("executor-{external_host}-{}", args.bind.port()));
+    let Some(text) = own.to_str() else {
+        return Err(format!("--work-dir {}: Ballista needs a path in UTF-8; rename it", parent.display()));
+    };
+    std::fs::create_dir_all(&own)
+        .map_err(|error| format!("--work-dir {}: {text} cannot be created: {error}", parent.display()))?;
+    Ok(text.to_owned())
 }
 
 fn cores() -> usize {
@@ -252,28 +279,35 @@ async fn query(args: &QueryArgs) -> Result<(), String> {
     }
     let begun = Instant::now();
     let planned = context.sql(&args.statement).await.map_err(|error| sentence(&error))?;
-    let batches = planned.collect().await.map_err(|error| sentence(&error))?;
+    let mut batches = planned.execute_stream().await.map_err(|error| sentence(&error))?;
+    let (mut rows, mut has_header, mut is_wanted) = (0, false, true);
+    while is_wanted && let Some(batch) = batches.next().await {
+        let batch = batch.map_err(|error| sentence(&error))?;
+        rows += batch.num_rows();
+        is_wanted = print(&batch, !has_header)?;
+        has_header = true;
+    }
+    let schema = batches.schema();
+    if !has_header && !schema.fields().is_empty() {
+        print(&RecordBatch::new_empty(schema), true)?;
+    }
     if args.time {
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         note(&format!("{rows} rows in {:.3} s", begun.elapsed().as_secs_f64()));
     }
-    print(&batches)
+    Ok(())
 }
 
-/// Prints rows as CSV with a header; a reader that closes its end of a pipe wants no more.
-fn print(batches: &[RecordBatch]) -> Result<(), String> {
+/// Prints rows as CSV; returns whether more are wanted: a reader that closes its end of a pipe wants no more.
+fn print(batch: &RecordBatch, has_header: bool) -> Result<bool, String> {
     let mut text = Vec::new();
-    let mut writer = csv::Writer::new(&mut text);
-    for batch in batches {
-        writer.write(batch).map_err(|error| format!("the rows cannot be printed: {error}"))?;
-    }
+    let mut writer = csv::WriterBuilder::new().with_header(has_header).build(&mut text);
+    writer.write(batch).map_err(|error| format!("the rows cannot be printed: {error}"))?;
     drop(writer);
     let mut out = io::stdout().lock();
     match out.write_all(&text).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("the result cannot be written to standard output: {error}"))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("the result cannot be written to standard output: {error}")),
     }
 }
 

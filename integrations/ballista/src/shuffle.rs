@@ -17,11 +17,17 @@
 //! - **Writes** go by write streams: the task fills a buffer while others are written. A stream that finds no room in the
 //!   budget of buffers writes through a buffer of its own, as Ballista does.
 //! - **Reads** of local files never block the runtime, and never wait for memory: blocks are read ahead while a batch is
-//!   decoded, and the next file is opened while one is read. Messages are validated, unlike by Ballista's readers.
-//! - **Errors.** A file that cannot be written fails the task with one sentence, which Ballista retries; its part is removed.
-//!   One that cannot be read is a fetch failure, and Ballista repeats the stage that wrote it.
+//!   decoded, and the next file is opened while one is read. The structure of messages is checked, unlike by Ballista's
+//!   readers: their lengths, the places of their buffers, offsets and text. Changed values are not found, because the format
+//!   has no checksums.
+//! - **Waits.** A task that writes and has to wait for the device, or for memory, does not keep a thread of a runtime with
+//!   several.
+//! - **Errors.** A file that cannot be written fails the task with one sentence, which Ballista retries. Files have temporary
+//!   names until all of a task are whole, and are removed if it fails or is cancelled. One that cannot be read is a fetch
+//!   failure, and Ballista repeats the stage that wrote it.
 
 mod buckets;
+mod columns;
 mod file;
 mod messages;
 mod passthrough;
@@ -31,8 +37,8 @@ mod spilled;
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use datafusion::arrow::error::ArrowError;
@@ -42,9 +48,11 @@ use sakiyomi_io::engine::Engine;
 use sakiyomi_io::{
     Access, BufferPool, EngineKind, EngineSpec, Error, Io, IoOptions, Memory, SharedOptions, WriteOptions,
 };
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 
 pub(crate) use passthrough::Passthrough;
-pub(crate) use read::ReadAheadShuffleReaderExec;
+pub(crate) use read::{ReadAheadShuffleReaderExec, check_job};
 pub(crate) use sorted::SortedWriter;
 
 /// Options of the shuffles of an executor.
@@ -58,7 +66,7 @@ pub struct ShuffleOptions {
     pub read_memory: usize,
     /// Bytes of a transfer, from 64 KiB.
     pub block: usize,
-    /// Blocks in flight of each write, and ahead of each reader.
+    /// Blocks in flight of each write, and ahead of each reader; from 1.
     pub ahead: usize,
     /// Access to shuffle files; through the page cache where their file system has no direct I/O.
     pub access: Access,
@@ -77,6 +85,8 @@ const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 /// Enough to keep a device busy while a block is encoded or decoded.
 const DEFAULT_AHEAD: usize = 4;
 
+/// Smallest block: transfers below that cost more than they move.
+const BLOCK_MIN_BYTES: usize = 64 << 10;
 /// Two streams with their guarantees, of two blocks of 64 KiB each.
 const SPILL_BUFFERS_MIN_BYTES: usize = 256 << 10;
 /// Pause between looks at the budget of spilled rows, short beside the transfer that ends another stream.
@@ -96,6 +106,23 @@ impl Default for ShuffleOptions {
             spill_access: None,
             engine: EngineSpec::usual(EngineKind::Pread),
         }
+    }
+}
+
+impl ShuffleOptions {
+    /// Fails for options with which nothing can be read or written.
+    fn check(&self) -> Result<()> {
+        let refused = |text| Err(DataFusionError::Configuration(text));
+        if self.block < BLOCK_MIN_BYTES {
+            return refused(format!(
+                "ShuffleOptions::block is {}; give at least {BLOCK_MIN_BYTES} bytes",
+                self.block
+            ));
+        }
+        if self.ahead == 0 {
+            return refused("ShuffleOptions::ahead is 0; give at least 1 block".into());
+        }
+        Ok(())
     }
 }
 
@@ -127,10 +154,14 @@ pub struct ShuffleStats {
 pub(crate) struct Shared {
     // First: their transfers use the memory of the pools.
     io: Io,
-    /// For spilled rows alone, each stream of which is as short as a call: a task that waits for memory here gets it.
+    /// For spilled rows alone. Each of its streams ends without help of a thread of the runtime: it writes what one input has in
+    /// memory, or reads back what a task has spilled while a thread of its own writes the file. So a task that waits for memory
+    /// here gets it.
     spill_io: Io,
     blocks: BlockReader,
     options: ShuffleOptions,
+    /// Held while the files of a task get their names.
+    commits: Mutex<()>,
     /// Encoded bytes in memory.
     memory: AtomicUsize,
     memory_peak: AtomicUsize,
@@ -146,34 +177,33 @@ impl Shuffle {
     /// Opens the engine and starts its threads.
     ///
     /// # Errors
-    /// If the system does not offer the engine.
-    pub fn new(options: ShuffleOptions) -> Result<Shuffle, Error> {
+    /// If an option is out of its range, or the system does not offer the engine.
+    pub fn new(options: ShuffleOptions) -> Result<Shuffle> {
         let open = |budget| Io::open(&IoOptions { engine: options.engine, budget, memory: Memory::Huge });
         let (files, spills) = shares(options.write_memory);
-        Shuffle::with(open(files)?, open(spills)?, options)
+        let (files, spills) = (open(files).map_err(external)?, open(spills).map_err(external)?);
+        Shuffle::with(files, spills, options)
     }
 
     /// With writes of files and of spilled rows by any engines, such as ones with faults.
     ///
     /// # Errors
-    /// If the system does not offer the engine of the options, by which it reads.
-    pub fn over(
-        files: Box<dyn Engine>,
-        spills: Box<dyn Engine>,
-        options: ShuffleOptions,
-    ) -> Result<Shuffle, Error> {
+    /// If an option is out of its range, or the system does not offer the engine of the options, by which it reads.
+    pub fn over(files: Box<dyn Engine>, spills: Box<dyn Engine>, options: ShuffleOptions) -> Result<Shuffle> {
         let pool = |bytes| BufferPool::with_budget(bytes, Memory::Ordinary);
         let shares = shares(options.write_memory);
         Shuffle::with(Io::over(files, pool(shares.0)), Io::over(spills, pool(shares.1)), options)
     }
 
-    fn with(io: Io, spill_io: Io, options: ShuffleOptions) -> Result<Shuffle, Error> {
+    fn with(io: Io, spill_io: Io, options: ShuffleOptions) -> Result<Shuffle> {
+        options.check()?;
         let reads = BlockOptions { memory: options.read_memory, block: options.block, ahead: options.ahead };
         let shared = Shared {
             io,
             spill_io,
-            blocks: BlockReader::new(options.engine, reads)?,
+            blocks: BlockReader::new(options.engine, reads).map_err(external)?,
             options,
+            commits: Mutex::new(()),
             memory: AtomicUsize::new(0),
             memory_peak: AtomicUsize::new(0),
             files: AtomicU64::new(0),
@@ -253,6 +283,13 @@ fn shares(memory: usize) -> (usize, usize) {
     (memory.saturating_sub(spills), spills)
 }
 
+/// Runs what may wait for a device or for memory, in a task. The other tasks of its runtime continue, unless that has only
+/// one thread.
+fn waiting<T>(run: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+    if matches!(flavor, Ok(RuntimeFlavor::MultiThread)) { block_in_place(run) } else { run() }
+}
+
 /// Repeats the opening of a stream of spilled rows until the budget has room. Others end without this thread.
 fn opened<T>(mut open: impl FnMut() -> Result<T, Error>) -> Result<T> {
     loop {
@@ -261,6 +298,10 @@ fn opened<T>(mut open: impl FnMut() -> Result<T, Error>) -> Result<T> {
             other => return other.map_err(io_error),
         }
     }
+}
+
+fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
 }
 
 /// An error of the I/O as Ballista expects those of files: it tries such tasks again.

@@ -43,6 +43,7 @@ mod sort;
 mod types;
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -60,6 +61,7 @@ pub use join::SpillingJoinExec;
 pub use rule::{OperatorRule, stock_plan};
 pub use sort::ExternalSortExec;
 
+use crate::sql::chain;
 use cost::CostModel;
 
 /// Which operators a plan has.
@@ -183,7 +185,7 @@ impl Operators {
             spill_compression: options.compression,
             ..JobOptions::default()
         };
-        Job::new(job).map_err(|error| DataFusionError::External(Box::new(error)))
+        Job::new(job).map_err(operator_error)
     }
 
     /// Fails if an operator has written more than its limit.
@@ -198,6 +200,25 @@ impl Operators {
              more memory"
         )))
     }
+}
+
+/// The error of an operator as one of DataFusion. Those of spill files are errors of the I/O, which may not occur in another
+/// attempt: engines that try tasks again know them by that. Such engines show `Debug`, so it is a sentence.
+fn operator_error(error: Error) -> DataFusionError {
+    let text = chain(&error);
+    let kind = match error {
+        Error::Io(error) => match io::Error::from(error) {
+            // Too little memory, or no engine.
+            other if other.kind() == io::ErrorKind::Other => {
+                return DataFusionError::External(Box::new(other));
+            }
+            error => error.kind(),
+        },
+        Error::SpillFull { .. } => io::ErrorKind::StorageFull,
+        Error::SpillDamaged { .. } => io::ErrorKind::InvalidData,
+        other => return DataFusionError::External(Box::new(other)),
+    };
+    DataFusionError::IoError(io::Error::new(kind, text))
 }
 
 impl fmt::Debug for Operators {

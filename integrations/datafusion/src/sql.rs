@@ -29,6 +29,7 @@ use crate::operators::{OperatorChoice, OperatorOptions, OperatorRule, Operators}
 use crate::spill::{SpillCosts, SpillFactory, SpillOptions, spill_costs};
 use crate::store::{LocalStore, StoreOptions};
 
+pub(crate) use errors::chain;
 pub use errors::sentence;
 pub use figures::{Figures, OperatorFigures};
 pub use output::{Format, Preview, print};

@@ -4,19 +4,20 @@ use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::interleave_record_batch;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
-use datafusion::common::Result;
 use datafusion::common::hash_utils::create_hashes;
+use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::repartition::REPARTITION_RANDOM_STATE;
 
+use super::columns::{compact_views, rows_bytes};
 use super::spilled::Spilled;
-use super::{Shared, encode_error};
+use super::{Shared, encode_error, waiting};
 
 /// How rows are distributed and encoded.
 #[derive(Clone, Debug)]
@@ -58,9 +59,10 @@ pub(super) struct Buckets {
     pending_bytes: usize,
     pending_rows: usize,
     /// For each partition the batch and the row of its rows among the pending ones.
-    rows: Vec<Vec<(usize, usize)>>,
+    rows: Vec<Vec<(u32, u32)>>,
     hashes: Vec<u64>,
-    encoders: Vec<Option<StreamWriter<Vec<u8>>>>,
+    /// Rows of a batch that is encoded.
+    taken: Vec<(usize, usize)>,
     kept: Kept,
     spilled: Option<Spilled>,
     counts: Vec<Counts>,
@@ -128,7 +130,7 @@ impl Buckets {
             pending_rows: 0,
             rows: vec![Vec::new(); partitions],
             hashes: Vec::new(),
-            encoders: (0..partitions).map(|_| None).collect(),
+            taken: Vec::new(),
             kept,
             spilled: None,
             counts: vec![Counts::default(); partitions],
@@ -147,7 +149,7 @@ impl Buckets {
             *nulls += column.logical_null_count() as u64;
         }
         self.distribute(&batch)?;
-        let bytes = batch.get_array_memory_size() + batch.num_rows() * size_of::<(usize, usize)>();
+        let bytes = rows_bytes(&batch) + batch.num_rows() * size_of::<(u32, u32)>();
         self.pending_rows += batch.num_rows();
         self.pending_bytes += bytes;
         self.pending.push(batch);
@@ -155,12 +157,8 @@ impl Buckets {
         let is_full = self.pending_rows >= self.spec.batch_rows * self.spec.partitions
             || self.pending_bytes >= PENDING_MAX_BYTES
             || self.is_over_limit();
-        if !is_granted {
-            // Encoded rows are smaller, and on the device none are left in memory.
-            self.encode_pending()?;
-            return self.spill();
-        }
-        if is_full { self.encode_and_keep() } else { Ok(()) }
+        // Encoded rows are smaller.
+        if is_full || !is_granted { self.encode_and_keep() } else { Ok(()) }
     }
 
     /// Whether this input has more than it may keep.
@@ -176,7 +174,10 @@ impl Buckets {
         self.hashes.resize(batch.num_rows(), 0);
         create_hashes(&keys, REPARTITION_RANDOM_STATE.random_state(), &mut self.hashes)?;
         let (place, partitions) = (self.pending.len(), self.spec.partitions as u64);
-        for (row, hash) in self.hashes.iter().enumerate() {
+        let (Ok(place), Ok(rows)) = (u32::try_from(place), u32::try_from(batch.num_rows())) else {
+            return exec_err!("a batch of {} rows is too large for a shuffle", batch.num_rows());
+        };
+        for (row, hash) in (0..rows).zip(&self.hashes) {
             self.rows[(hash % partitions) as usize].push((place, row));
         }
         Ok(())
@@ -185,7 +186,8 @@ impl Buckets {
     fn encode_and_keep(&mut self) -> Result<()> {
         let is_within = self.encode_pending()?;
         let is_granted = self.reservation.try_resize(self.kept.bytes).is_ok();
-        if !is_granted || self.is_over_limit() || !is_within && self.kept.bytes >= SPILL_MIN_BYTES {
+        let is_short = !is_granted || !is_within;
+        if self.is_over_limit() || is_short && self.kept.bytes >= SPILL_MIN_BYTES {
             return self.spill();
         }
         Ok(())
@@ -202,42 +204,32 @@ impl Buckets {
             if rows.is_empty() {
                 continue;
             }
-            let pieces = rows.len().div_ceil(self.spec.batch_rows.max(1));
-            for piece in rows.chunks(rows.len().div_ceil(pieces)) {
-                let batch = compact_views(interleave_record_batch(&sources, piece)?)?;
-                self.encode(partition, &batch)?;
-            }
-            is_within &= self.keep(partition);
+            let bytes = self.encode(partition, &sources, &rows)?;
+            is_within &= self.kept.push(partition, bytes);
             rows.clear();
             self.rows[partition] = rows;
         }
         Ok(is_within)
     }
 
-    fn encode(&mut self, partition: usize, batch: &RecordBatch) -> Result<()> {
-        let counts = &mut self.counts[partition];
-        counts.batches += 1;
-        counts.rows += batch.num_rows() as u64;
-        counts.bytes += batch.get_array_memory_size() as u64;
-        let encoder = match &mut self.encoders[partition] {
-            Some(encoder) => encoder,
-            none => none.insert(
-                StreamWriter::try_new_with_options(Vec::new(), &self.spec.schema, self.spec.write.clone())
-                    .map_err(encode_error)?,
-            ),
-        };
-        encoder.write(batch).map_err(encode_error)
-    }
-
-    /// Takes the bytes of a partition's encoder.
-    fn keep(&mut self, partition: usize) -> bool {
-        match &mut self.encoders[partition] {
-            Some(encoder) => {
-                let bytes = mem::take(encoder.get_mut());
-                self.kept.push(partition, bytes)
-            }
-            None => true,
+    /// Some rows of a partition as a stream, which its reader finds behind those before: an encoder that lived on would keep
+    /// buffers and dictionaries for each partition.
+    fn encode(&mut self, partition: usize, sources: &[&RecordBatch], rows: &[(u32, u32)]) -> Result<Vec<u8>> {
+        let spec = &self.spec;
+        let mut encoder = StreamWriter::try_new_with_options(Vec::new(), &spec.schema, spec.write.clone())
+            .map_err(encode_error)?;
+        let batches = rows.len().div_ceil(spec.batch_rows.max(1));
+        for rows in rows.chunks(rows.len().div_ceil(batches)) {
+            self.taken.clear();
+            self.taken.extend(rows.iter().map(|&(place, row)| (place as usize, row as usize)));
+            let batch = compact_views(interleave_record_batch(sources, &self.taken)?)?;
+            let counts = &mut self.counts[partition];
+            counts.batches += 1;
+            counts.rows += batch.num_rows() as u64;
+            counts.bytes += batch.get_array_memory_size() as u64;
+            encoder.write(&batch).map_err(encode_error)?;
         }
+        encoder.into_inner().map_err(encode_error)
     }
 
     /// Writes the encoded rows to the device.
@@ -245,28 +237,24 @@ impl Buckets {
         if self.kept.bytes > 0 {
             let spilled = match &mut self.spilled {
                 Some(spilled) => spilled,
-                none => none.insert(Spilled::create(&self.shared, &self.spec.directory)?),
+                none => none.insert(waiting(|| Spilled::create(&self.shared, &self.spec.directory))?),
             };
-            spilled.write((0..self.spec.partitions).map(|partition| self.kept.take(partition)))?;
+            let chunks = (0..self.spec.partitions).map(|partition| self.kept.take(partition));
+            waiting(|| spilled.write(chunks))?;
         }
         self.reservation.resize(self.pending_bytes);
         Ok(())
     }
 
-    /// Encodes the rest and ends the streams.
+    /// Encodes the rest.
     ///
     /// # Errors
     /// As [`Buckets::push`].
     pub(super) fn finish(mut self) -> Result<Encoded> {
-        self.encode_pending()?;
-        for partition in 0..self.spec.partitions {
-            if let Some(encoder) = &mut self.encoders[partition] {
-                encoder.finish().map_err(encode_error)?;
-            }
-            self.keep(partition);
-        }
+        let is_within = self.encode_pending()?;
         // A pool that has no room for the rest: it is written first, and copied then.
-        if self.reservation.try_resize(self.kept.bytes).is_err() {
+        let is_granted = self.reservation.try_resize(self.kept.bytes).is_ok();
+        if !is_granted || !is_within && self.kept.bytes >= SPILL_MIN_BYTES {
             self.spill()?;
         }
         Ok(Encoded {
@@ -277,20 +265,4 @@ impl Buckets {
             _reservation: self.reservation,
         })
     }
-}
-
-/// Rows that are taken from views refer to all the data of their sources, which the encoder would write whole.
-fn compact_views(batch: RecordBatch) -> Result<RecordBatch> {
-    let is_view = |column: &ArrayRef| matches!(column.data_type(), DataType::Utf8View | DataType::BinaryView);
-    if !batch.columns().iter().any(is_view) {
-        return Ok(batch);
-    }
-    let compact = |column: &ArrayRef| -> ArrayRef {
-        match column.data_type() {
-            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
-            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-            _ => Arc::clone(column),
-        }
-    };
-    Ok(RecordBatch::try_new(batch.schema(), batch.columns().iter().map(compact).collect())?)
 }

@@ -14,10 +14,10 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
-use super::file::ShuffleFile;
-use super::{Shuffle, encode_error};
+use super::file::{CancelOnDrop, Finished, ShuffleFile, commit};
+use super::{Shuffle, encode_error, waiting};
 
 /// Writes each partition of a task to its file.
 #[derive(Debug)]
@@ -73,44 +73,58 @@ impl Passthrough {
         let global = compute_global_output_partition_ids(&known, self.stock.global_output_partition_ids());
         let file_id = Some(self.stock.task_id() as u64);
         let (job, stage) = (self.stock.job_id(), self.stock.stage_id());
+        let canceler = CancelOnDrop::default();
         // Dropped with this future, it ends the tasks.
         let mut tasks = JoinSet::new();
         for local in 0..plan.output_partitioning().partition_count() {
             let partition = global.get(local).copied().unwrap_or(local);
             let path = create_shuffle_path(&self.work_dir, job, stage, partition, file_id, false)?;
-            let file = ShuffleFile::create(self.shuffle.shared(), &path)?;
             let rows = plan.execute(local, Arc::clone(context))?;
             let (write, metrics) = (write.clone(), WriterMetrics::new(local, &self.metrics));
+            let (shared, cancellation) = (Arc::clone(self.shuffle.shared()), canceler.cancellation());
             tasks.spawn(async move {
-                let (batches, rows, bytes) = write_rows(rows, file, write, &metrics).await?;
+                let file = waiting(|| {
+                    cancellation.check()?;
+                    ShuffleFile::create(&shared, &path)
+                })?;
+                let (batches, rows, file) = write_rows(rows, file, write, &metrics).await?;
                 metrics.output_rows.add(rows as usize);
-                Ok::<_, DataFusionError>(ShuffleWritePartition {
+                let summary = ShuffleWritePartition {
                     partition_id: partition as u64,
                     num_batches: batches,
                     num_rows: rows,
-                    num_bytes: bytes,
+                    num_bytes: file.len(),
                     file_id,
                     is_sort_shuffle: false,
-                })
+                };
+                Ok::<_, DataFusionError>((summary, file))
             });
         }
-        let mut summaries = Vec::new();
+        let (mut summaries, mut files) = (Vec::new(), Vec::new());
         while let Some(joined) = tasks.join_next().await {
-            let ended = |error| DataFusionError::Execution(format!("a task of a shuffle has ended: {error}"));
-            summaries.push(joined.map_err(ended)??);
+            let (summary, file) = joined.map_err(ended)??;
+            summaries.push(summary);
+            files.push(file);
         }
+        let (shared, cancellation) = (Arc::clone(self.shuffle.shared()), canceler.cancellation());
+        let committed = tokio::task::spawn_blocking(move || commit(&shared, files, None, &cancellation));
+        committed.await.map_err(ended)??;
         summaries.sort_unstable_by_key(|summary| summary.partition_id);
         Ok(summaries)
     }
 }
 
-/// Writes the rows of a partition; returns the number of batches and of rows, and the bytes of the file.
+fn ended(error: JoinError) -> DataFusionError {
+    DataFusionError::Execution(format!("a task of a shuffle has ended: {error}"))
+}
+
+/// Writes the rows of a partition; returns the number of batches and of rows, and the file.
 async fn write_rows(
     mut rows: SendableRecordBatchStream,
     file: ShuffleFile,
     write: IpcWriteOptions,
     metrics: &WriterMetrics,
-) -> Result<(u64, u64, u64)> {
+) -> Result<(u64, u64, Finished)> {
     let mut writer = StreamWriter::try_new_with_options(file, &rows.schema(), write).map_err(encode_error)?;
     let (mut batches, mut count) = (0, 0);
     while let Some(batch) = rows.next().await {
@@ -119,13 +133,12 @@ async fn write_rows(
         metrics.input_rows.add(batch.num_rows());
         batches += 1;
         count += batch.num_rows() as u64;
-        writer.write(&batch).map_err(encode_error)?;
+        waiting(|| writer.write(&batch)).map_err(encode_error)?;
     }
     let time = metrics.write.clone();
     let finished = tokio::task::spawn_blocking(move || {
         let _timer = time.timer();
         writer.into_inner().map_err(encode_error)?.finish()
     });
-    let ended = |error| DataFusionError::Execution(format!("the write of a shuffle has ended: {error}"));
     Ok((batches, count, finished.await.map_err(ended)??))
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Component, Path};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use ballista_core::JobId;
 use ballista_core::client_pool::BallistaClientPool;
 use ballista_core::error::BallistaError;
 use ballista_core::execution_plans::ShuffleReaderExec;
@@ -18,7 +19,7 @@ use ballista_core::serde::scheduler::PartitionLocation;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
+use datafusion::common::{DataFusionError, Result, Statistics, exec_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus};
@@ -85,6 +86,33 @@ impl ReadAheadShuffleReaderExec {
         reader.execute(0, context)
     }
 
+    /// The batches of a partition. Called by a thread that may wait for a device.
+    fn inputs(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        // All consumers of a broadcast read the same.
+        let place = if self.stock.broadcast { 0 } else { partition };
+        let mut locations = self.stock.partition[place].clone();
+        locations.iter().try_for_each(|location| check_job(&location.partition_id.job_id))?;
+        // As Ballista: so that the tasks of a stage do not all ask the same executor first.
+        locations.shuffle(&mut rand::rng());
+        let is_forced = context.session_config().ballista_shuffle_reader_force_remote_read();
+        let is_local = |location: &PartitionLocation| {
+            let path = location.path(&self.work_dir).ok().filter(|path| fs::exists(path).unwrap_or(false));
+            // A range shuffle is in the format of IPC files, which Ballista's reader knows.
+            !is_forced && path.is_some_and(|path| !is_ipc_file(&path))
+        };
+        let (local, others): (Vec<_>, Vec<_>) = locations.into_iter().partition(is_local);
+        MetricBuilder::new(&self.metrics).counter("local_partitions", partition).add(local.len());
+        let input = self.local(local, partition);
+        if others.is_empty() {
+            return Ok(input);
+        }
+        Ok(input.chain(self.fetch(others, context)?).boxed())
+    }
+
     /// The batches of local files, in some order.
     fn local(
         &self,
@@ -113,6 +141,19 @@ impl ReadAheadShuffleReaderExec {
     }
 }
 
+/// Fails unless a job's directory is one in the work directory: identifiers come from other processes.
+///
+/// # Errors
+/// If the identifier is not the name of a directory.
+pub(crate) fn check_job(job: &JobId) -> Result<()> {
+    let mut parts = Path::new(job.as_str()).components();
+    match (parts.next(), parts.next()) {
+        // Also without the separators and the dots that a path may have in vain.
+        (Some(Component::Normal(name)), None) if name.to_str() == Some(job.as_str()) => Ok(()),
+        _ => exec_err!("{:?} is not the identifier of a job; it names no directory", job.as_str()),
+    }
+}
+
 /// A fetch failure: Ballista repeats the task that wrote the file.
 fn failed(location: &PartitionLocation, fault: String) -> DataFusionError {
     let partition = &location.partition_id;
@@ -129,7 +170,8 @@ fn open(shared: &Arc<Shared>, work_dir: &str, location: &PartitionLocation) -> R
         other => other,
     };
     let file = Arc::new(file.map_err(|error| sentence(&error))?);
-    let range = if is_sort_shuffle_output(&path) {
+    // Without its index, it would be read whole.
+    let range = if location.is_sort_shuffle || is_sort_shuffle_output(&path) {
         partition_range(&path, location.partition_id.partition_id, file.size())
             .map_err(|fault| name(&fault))?
     } else {
@@ -142,9 +184,14 @@ fn open(shared: &Arc<Shared>, work_dir: &str, location: &PartitionLocation) -> R
 
 /// Where a partition is, by the index of its file.
 fn partition_range(path: &Path, partition: usize, size: u64) -> Result<std::ops::Range<u64>, String> {
-    let index = ShuffleIndex::read_from_file(&get_index_path(path)).map_err(|error| error.to_string())?;
+    let index = ShuffleIndex::read_from_file(&get_index_path(path));
+    let index = index.map_err(|error| format!("its index cannot be read: {error}"))?;
     if partition >= index.partition_count() {
         return Err(format!("its index has {} partitions, and not {partition}", index.partition_count()));
+    }
+    let (_, length) = index.get_partition_range(index.partition_count() - 1);
+    if u64::try_from(length) != Ok(size) {
+        return Err(format!("it has {size} bytes, and {length} by its index"));
     }
     let (start, end) = index.get_partition_range(partition);
     match (u64::try_from(start), u64::try_from(end)) {
@@ -198,29 +245,15 @@ impl ExecutionPlan for ReadAheadShuffleReaderExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        // All consumers of a broadcast read the same.
-        let place = if self.stock.broadcast { 0 } else { partition };
-        let mut locations = self.stock.partition[place].clone();
-        // As Ballista: so that the tasks of a stage do not all ask the same executor first.
-        locations.shuffle(&mut rand::rng());
-        let config = context.session_config();
-        let is_local = |location: &PartitionLocation| {
-            let path = location.path(&self.work_dir).ok().filter(|path| fs::exists(path).unwrap_or(false));
-            // A range shuffle is in the format of IPC files, which Ballista's reader knows.
-            !config.ballista_shuffle_reader_force_remote_read()
-                && path.is_some_and(|path| !is_ipc_file(&path))
-        };
-        let (local, others): (Vec<_>, Vec<_>) = locations.into_iter().partition(is_local);
-        MetricBuilder::new(&self.metrics).counter("local_partitions", partition).add(local.len());
-        let batch_rows = config.batch_size();
-        let mut input = self.local(local, partition);
-        if !others.is_empty() {
-            // Started now: they are fetched while the local files are read.
-            input = input.chain(self.fetch(others, context)?).boxed();
-        }
+        let batch_rows = context.session_config().batch_size();
+        let reader = self.clone();
+        // Started now: the files of other executors are fetched while the local ones are read, or before.
+        let inputs = tokio::task::spawn_blocking(move || reader.inputs(partition, context));
+        let ended = |error| DataFusionError::Execution(format!("shuffle files were not found: {error}"));
+        let input = async move { inputs.await.map_err(ended)? };
         Ok(Box::pin(Coalesced {
             coalescer: LimitedBatchCoalescer::new(self.schema(), batch_rows, None),
-            input,
+            input: stream::once(input).try_flatten().boxed(),
             schema: self.schema(),
             metrics: BaselineMetrics::new(&self.metrics, partition),
             is_ended: false,

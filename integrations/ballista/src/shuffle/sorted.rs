@@ -1,7 +1,7 @@
 //! The writer of stages that repartition by hash: one file for each task, with all partitions.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ballista_core::execution_plans::sort_shuffle::{ShuffleIndex, get_index_path};
@@ -21,7 +21,7 @@ use sakiyomi_io::{Block, ReadStream};
 use tokio::task::JoinSet;
 
 use super::buckets::{BucketSpec, Buckets, Counts, Encoded};
-use super::file::ShuffleFile;
+use super::file::{CancelOnDrop, Cancellation, ShuffleFile, Temporary, commit};
 use super::{Shared, Shuffle, encode_error, io_error, opened};
 
 /// Writes the rows of a task by partition.
@@ -98,7 +98,8 @@ impl SortedWriter {
             batch_rows: self.stock.config().batch_size,
             write: write.clone(),
             limit_bytes: self.stock.config().memory_limit_per_task_bytes,
-            directory: PathBuf::from(&self.work_dir).join(self.stock.job_id().as_str()),
+            // Not that of the job, which Ballista may remove.
+            directory: PathBuf::from(&self.work_dir),
         };
         // Dropped with this future, it ends the tasks.
         let mut inputs = JoinSet::new();
@@ -145,9 +146,12 @@ impl SortedWriter {
         let shared = Arc::clone(self.shuffle.shared());
         let metrics = WriterMetrics::new(0, &self.metrics);
         let time = metrics.write.clone();
+        // Dropped with this future, it ends the write.
+        let canceler = CancelOnDrop::default();
+        let cancellation = canceler.cancellation();
         let written = tokio::task::spawn_blocking(move || {
             let _timer = time.timer();
-            write_file(&shared, &path, encoded, &schema, &write)
+            write_file(&shared, &path, encoded, &schema, &write, &cancellation)
         });
         let ended = |error| DataFusionError::Execution(format!("the write of a shuffle has ended: {error}"));
         let counts = written.await.map_err(ended)??;
@@ -197,17 +201,19 @@ async fn collect(
     buckets.finish()
 }
 
-/// Writes the partitions one after the other, and then the index: a reader that finds it finds a whole file.
+/// Writes the partitions one after the other, and the index.
 fn write_file(
     shared: &Arc<Shared>,
-    path: &std::path::Path,
+    path: &Path,
     mut inputs: Vec<Encoded>,
     schema: &SchemaRef,
     write: &IpcWriteOptions,
+    cancellation: &Cancellation,
 ) -> Result<Vec<Counts>> {
     let partitions = inputs.first().map_or(0, |input| input.counts.len());
     let mut counts = vec![Counts::default(); partitions];
     let mut index = ShuffleIndex::new(partitions);
+    cancellation.check()?;
     let mut file = ShuffleFile::create(shared, path)?;
     let mut header =
         StreamWriter::try_new_with_options(&mut file, schema, write.clone()).map_err(encode_error)?;
@@ -215,6 +221,7 @@ fn write_file(
     drop(header);
     let mut spilled = SpilledReader::new(shared, &inputs)?;
     for (partition, counts) in counts.iter_mut().enumerate() {
+        cancellation.check()?;
         index.set_offset(partition, file.len() as i64);
         for input in &mut inputs {
             spilled.copy(spilled_bytes(input, partition), &mut file)?;
@@ -227,9 +234,12 @@ fn write_file(
             counts.bytes += added.bytes;
         }
     }
-    index.set_total_length(file.finish()? as i64);
-    let write = index.write_to_file(&get_index_path(path));
+    let file = file.finish()?;
+    index.set_total_length(file.len() as i64);
+    let index_file = Temporary::beside(&get_index_path(path));
+    let write = index.write_to_file(index_file.path());
     write.map_err(ballista_core::error::BallistaError::into_datafusion)?;
+    commit(shared, vec![file], Some(index_file), cancellation)?;
     Ok(counts)
 }
 
@@ -261,10 +271,17 @@ impl SpilledReader {
                 }
             }
         }
-        let is_needed = !ranges.is_empty();
-        let open = || ReadStream::ranges(&shared.spill_io, ranges.clone(), &shared.read_options());
-        let blocks = if is_needed { Some(opened(open)?) } else { None };
-        Ok(SpilledReader { blocks, rest: None })
+        if ranges.is_empty() {
+            return Ok(SpilledReader { blocks: None, rest: None });
+        }
+        // Shared, because the opening may be repeated.
+        let ranges: Arc<[_]> = ranges.into();
+        let blocks = opened(|| {
+            let ranges = Arc::clone(&ranges);
+            let each = (0..ranges.len()).map(move |index| ranges[index].clone());
+            ReadStream::ranges(&shared.spill_io, each, &shared.read_options())
+        });
+        Ok(SpilledReader { blocks: Some(blocks?), rest: None })
     }
 
     /// Copies the next bytes.

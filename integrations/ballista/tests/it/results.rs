@@ -17,7 +17,9 @@ const ORDERED: [&str; 5] = [
 ];
 
 /// Statements whose rows may come in any order.
-const UNORDERED: [&str; 7] = [
+const UNORDERED: [&str; 9] = [
+    "SELECT count(*) FROM orders, nation WHERE o_totalprice > 1000",
+    "SELECT count(*) FROM (SELECT 1 FROM lineitem WHERE l_quantity > 0 LIMIT 50000)",
     "SELECT c_custkey, o_orderkey FROM customer FULL OUTER JOIN orders ON c_custkey = o_custkey",
     "SELECT c_name FROM customer WHERE NOT EXISTS (SELECT 1 FROM orders WHERE o_custkey = c_custkey)",
     "SELECT l_partkey, l_suppkey, count(*), sum(l_quantity), min(l_shipmode) FROM lineitem GROUP BY l_partkey, l_suppkey",
@@ -98,4 +100,34 @@ fn stock_executors_and_ours_in_one_cluster_read_each_others_files() {
     assert!(tree(&directories[0]).iter().any(|path| path.ends_with("data.arrow")));
     assert!(ours.shuffle().stats().files > 0, "{:?}", ours.shuffle().stats());
     assert!(ours.shuffle().stats().read_bytes > 0, "{:?}", ours.shuffle().stats());
+}
+
+#[test]
+fn rows_without_columns_are_counted() {
+    let scratch = Scratch::new("ballista_counts");
+    let ours = node(&scratch);
+    std::fs::create_dir(scratch.path("work")).unwrap();
+    let cluster = Cluster::start(&[(&scratch.path("work"), Some(&ours))]);
+    // Several tasks read a table, so that their rows pass through files.
+    let several = ("datafusion.optimizer.repartition_file_min_size", "1");
+    for settings in [&[several][..], &[several, NO_BROADCAST[0], NO_BROADCAST[1]]] {
+        for (statement, expected) in [
+            // The numbers of rows of the files do not answer these.
+            (
+                "SELECT count(*) FROM (SELECT 1 FROM orders WHERE o_totalprice > 0 LIMIT 12345) WHERE random() >= 0",
+                12_345,
+            ),
+            (
+                "SELECT count(*) FROM (SELECT 1 FROM orders WHERE o_totalprice > 0 LIMIT 99999), region WHERE random() >= 0",
+                75_000,
+            ),
+            ("SELECT sum(1) FROM (SELECT 1 FROM orders WHERE o_totalprice > 0 LIMIT 12345)", 12_345),
+        ] {
+            let before = ours.shuffle().stats().read_bytes;
+            let counted = rows(&cluster.query(statement, settings).unwrap());
+            assert_eq!(counted, [format!("| {expected} |")], "{statement}");
+            let after = ours.shuffle().stats();
+            assert!(after.read_bytes > before, "{statement}, {settings:?}: {after:?}");
+        }
+    }
 }

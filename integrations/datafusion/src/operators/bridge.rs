@@ -31,6 +31,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use super::operator_error;
+
 /// Batches in the channel of an input or a part: the next ones are computed meanwhile.
 const CHANNEL_BATCHES: usize = 2;
 
@@ -91,7 +93,7 @@ impl Run {
     fn fail_with(&self, error: Error) {
         match error {
             Error::Cancelled => self.cancel(),
-            other => self.fail(Failure::Error(DataFusionError::External(Box::new(other)))),
+            other => self.fail(Failure::Error(operator_error(other))),
         }
     }
 

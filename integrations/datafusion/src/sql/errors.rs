@@ -34,6 +34,7 @@ fn root(error: &DataFusionError) -> String {
     let text = match error.find_root() {
         // Their causes are what went wrong; the errors of our I/O name the file before the cause.
         DataFusionError::External(external) => chain(external.as_ref()),
+        DataFusionError::IoError(error) => chain(error),
         other => match cause.downcast_ref::<DataFusionError>() {
             Some(cause) => cause.strip_backtrace(),
             None if cause.to_string().len() > 3 => cause.to_string(),
@@ -55,7 +56,7 @@ fn root(error: &DataFusionError) -> String {
 }
 
 /// Returns an error and its causes, each once.
-fn chain(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {

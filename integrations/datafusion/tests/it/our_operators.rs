@@ -562,11 +562,15 @@ fn a_runtime_that_ends_while_an_operator_waits_ends_the_operator() {
 
 /// The error of a statement, as one line.
 fn error_of(context: &SessionContext, statement: &str) -> String {
+    sakiyomi_datafusion::sql::sentence(&failure_of(context, statement))
+}
+
+fn failure_of(context: &SessionContext, statement: &str) -> DataFusionError {
     let outcome = runtime(1).block_on(async {
         let plan = plan(context, statement).await;
         collect(plan, context.task_ctx()).await
     });
-    sakiyomi_datafusion::sql::sentence(&outcome.unwrap_err())
+    outcome.unwrap_err()
 }
 
 #[test]
@@ -594,6 +598,9 @@ fn too_little_memory_and_space_are_errors_that_say_so() {
         let (context, pool) = with(8 << 20, absent);
         let error = error_of(&context, statement);
         assert!(error.contains("absent") && error.contains("No such file or directory"), "{error}");
+        // Ballista tries a task again whose error is one of the I/O.
+        let failure = failure_of(&context, statement);
+        assert!(matches!(failure.find_root(), DataFusionError::IoError(_)), "{failure:?}");
         wait_until("the memory of the pool to be returned", || pool.reserved() == 0);
     });
 }
