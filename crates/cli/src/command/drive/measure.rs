@@ -38,9 +38,9 @@ const READ_MAX: usize = 1 << 20;
 /// Returns to the same sector without which a disk could be taken for another device.
 const RETURNS_MIN: usize = 24;
 /// Unit of places, that of drives' files.
-const SECTOR: Bytes = Bytes(512);
+const SECTOR_SIZE: Bytes = Bytes(512);
 /// Largest alignment of a read.
-const PAGE: Bytes = Bytes(4 << 10);
+const PAGE_SIZE: Bytes = Bytes(4 << 10);
 /// A smaller file or device lies in a few tracks, or in a cache.
 const SIZE_MIN: Bytes = Bytes(64 << 20);
 
@@ -190,7 +190,7 @@ impl Measure {
             rotation: period.as_ref().map(Period::from),
             zones: zones(&surveyed.tracks).iter().map(ZoneOfTracks::from).collect(),
             heads: heads(&surveyed.tracks),
-            read_cache: period.map(|_| Cache::new(surveyed.cache, SECTOR)),
+            read_cache: period.map(|_| Cache::new(surveyed.cache, SECTOR_SIZE)),
             sizes: surveyed.sizes.iter().map(Latency::from).collect(),
             depths: surveyed
                 .depths
@@ -205,7 +205,7 @@ impl Measure {
         let capacity = host.capacity();
         let start = period.and_then(|period| match &from {
             Some(from) => Some(surveyed.with_tracks(from, capacity)),
-            None => surveyed.drive(capacity, SECTOR, &period),
+            None => surveyed.drive(capacity, SECTOR_SIZE, &period),
         });
         let identified = match (period, start) {
             (Some(period), Some(start)) => self.identify(&surveyed, period, start, common).map(Some),
@@ -293,15 +293,15 @@ impl Host {
     }
 
     fn capacity(&self) -> Sectors {
-        Sectors(self.file.size() / SECTOR.0)
+        Sectors(self.file.size() / SECTOR_SIZE.0)
     }
 
     /// Surveys the device in real time.
     fn survey(&mut self, time: Nanos, seed: u64, progress: &mut Progress) -> Result<Surveyed> {
         let begun = Instant::now();
         let now = || Nanos(begun.elapsed().as_nanos() as u64);
-        let mut survey = Survey::new(self.capacity(), SECTOR, time, seed)
-            .aligned(Bytes((self.file.alignment().offset as u64).clamp(SECTOR.0, PAGE.0)));
+        let mut survey = Survey::new(self.capacity(), SECTOR_SIZE, time, seed)
+            .aligned(Bytes((self.file.alignment().offset as u64).clamp(SECTOR_SIZE.0, PAGE_SIZE.0)));
         let (mut completions, mut reads) = (Vec::with_capacity(DEPTH_MAX), 0u64);
         loop {
             match survey.poll(now()) {
@@ -310,7 +310,7 @@ impl Host {
                 Action::Read(probe) => {
                     let buffer = self.pool.take().context("a buffer for each read in flight")?;
                     let (offset, length) =
-                        (probe.extent.start.0 * SECTOR.0, probe.extent.sectors.0 * SECTOR.0);
+                        (probe.extent.start.0 * SECTOR_SIZE.0, probe.extent.sectors.0 * SECTOR_SIZE.0);
                     let file = Arc::clone(&self.file);
                     let payload = Payload::Buffer(buffer);
                     self.engine.submit(Op::read(probe.id, file, offset, length as usize, payload));
