@@ -90,7 +90,7 @@ impl Bind {
     /// The host that others are told: `external`, or that of this address.
     ///
     /// # Errors
-    /// If that is no single address.
+    /// If that is not a single address.
     pub(crate) fn announced(&self, external: Option<&str>) -> Result<String, String> {
         match external {
             Some(host) => Ok(host.to_owned()),

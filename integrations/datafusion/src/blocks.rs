@@ -64,7 +64,7 @@ impl BlockReader {
     /// the reads to continue.
     ///
     /// # Errors
-    /// If there is no memory for them.
+    /// If the memory is too little for them.
     pub fn read(
         &self,
         file: &Arc<IoFile>,

@@ -263,7 +263,7 @@ impl Measure {
     }
 }
 
-/// Returns the reason why there is no drive to write.
+/// Returns the reason why no drive can be written.
 fn not_written(path: &Path, is_disk: bool) -> String {
     let path = path.display();
     if is_disk {
