@@ -33,7 +33,7 @@ NAMES = {
 def peer(directory):
     """The program on oneTBB; none where its headers or a compiler are missing."""
     source, program = ROOT / "bench/peers/tasks_tbb.cpp", Path(directory) / "tasks_tbb"
-    command = ["c++", "-std=c++17", "-O3", "-march=native", "-o", program, source, "-ltbb"]
+    command = ["c++", "-std=c++17", "-O3", "-o", program, source, "-ltbb"]
     if shutil.which("c++") is None or subprocess.run(command, capture_output=True, check=False).returncode != 0:
         print("oneTBB is left out: c++ and libtbb-dev are needed")
         return None

@@ -1,7 +1,7 @@
 // Peer of bench/tasks.py: its cases on oneTBB with two threads. Prints for each case its name and the median in
 // microseconds, as crates/exec/examples/tasks_beside_rayon.rs does.
 //
-//     c++ -O3 -march=native -o tasks_tbb tasks_tbb.cpp -ltbb && ./tasks_tbb [ROUNDS]
+//     c++ -O3 -o tasks_tbb tasks_tbb.cpp -ltbb && ./tasks_tbb [ROUNDS]
 //
 // Empty tasks are those of a task_group. The factorizations are flow graphs: a continue_node for each task, an edge for
 // each dependency, tiles in place; construction of the graph counts, as it does on the other sides.
