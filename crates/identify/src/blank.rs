@@ -1,27 +1,38 @@
 //! A drive to begin an identification with, of which only what a survey shows directly is known.
 
-use sakiyomi_drive::Geometry;
 use sakiyomi_drive::spec::{
-    CacheSpec, DriveSpec, GeometrySpec, InterfaceSpec, QueueSpec, ReadAheadMode, SeekSpec, ServoSpec,
-    SparesPer, ZoneSpec,
+    CacheSpec, DriveSpec, GeometrySpec, InterfaceSpec, Overhead, QueueSpec, ReadAheadMode, SeekSpec,
+    ServoSpec, SparesPer, ZoneSpec,
 };
+use sakiyomi_drive::{Drive, Geometry};
 use sakiyomi_model::{Bytes, Nanos, Sectors};
+use sakiyomi_validate::{Pace, free, judge};
 
 use crate::cache::ReadCache;
 use crate::rotation::Rotation;
-use crate::survey::Surveyed;
+use crate::survey::{OfSize, Surveyed};
 use crate::tracks::{Tracks, Zone, heads, zones};
 
 /// Heads where the skews do not tell their number: of them follow the cylinders, by which a seek curve counts.
 const ASSUMED_HEADS: u32 = 4;
-/// Overhead of a read that is not known yet.
-const ASSUMED_OVERHEAD: Nanos = Nanos(300_000);
+/// Overheads of a read from the medium that are tried.
+const OVERHEADS: [Nanos; 7] = [
+    Nanos(50_000),
+    Nanos(150_000),
+    Nanos(300_000),
+    Nanos(500_000),
+    Nanos(800_000),
+    Nanos(1_100_000),
+    Nanos(1_500_000),
+];
+/// Mean seek times that are tried, by that which follows from the overhead: the mean of some random reads is not exact.
+const MEAN_SEEK_RATIOS: [f64; 4] = [0.85, 0.92, 1.0, 1.08];
+/// Full strokes of the arm that are tried, by the mean seek time.
+const FULL_STROKE_RATIOS: [f64; 4] = [1.7, 1.9, 2.1, 2.3];
 /// Bounds of the mean seek time.
 const SEEK_RANGE: [Nanos; 2] = [Nanos(1_000_000), Nanos(40_000_000)];
 /// Largest segment.
 const SEGMENT_MAX: Bytes = Bytes(64 << 20);
-/// Full stroke of the arm over its mean seek, as of most disks.
-const FULL_STROKE_RATIO: u64 = 2;
 
 impl Surveyed {
     /// Returns a drive of `capacity` sectors with the rotation, the zones, the skews and the mean seek time of the survey; the
@@ -37,10 +48,6 @@ impl Surveyed {
         // A skew covers the time of what it is for, and is rounded up to a whole sector.
         let head_switch = time(first.track_skew).unwrap_or(Nanos(1_000_000));
         let track_to_track = time(first.cylinder_skew).unwrap_or(head_switch);
-        let random = self.sizes.first().map_or(Nanos::ZERO, |small| small.median());
-        let average = random.saturating_sub(Nanos((turn / 2.0) as u64)).saturating_sub(ASSUMED_OVERHEAD);
-        let average = average.clamp(SEEK_RANGE[0], SEEK_RANGE[1]).max(track_to_track);
-        let full_stroke = Nanos(average.0 * FULL_STROKE_RATIO);
         let spec = DriveSpec {
             name: "measured drive".to_owned(),
             geometry,
@@ -49,7 +56,11 @@ impl Surveyed {
                 head_switch,
                 write_settle: Default::default(),
                 lost_turns: 0.0,
-                seek: SeekSpec::Datasheet { track_to_track, average, full_stroke },
+                seek: SeekSpec::Datasheet {
+                    track_to_track,
+                    average: track_to_track,
+                    full_stroke: track_to_track,
+                },
                 seek_write: None,
             },
             queue: QueueSpec::default(),
@@ -58,7 +69,34 @@ impl Surveyed {
             smr: None,
             array: None,
         };
-        spec.check().is_ok().then_some(spec)
+        self.timed(&spec, turn, track_to_track)
+    }
+
+    /// Returns the drive with the overhead and the seek times with which the course is simulated best. A random read takes
+    /// the overhead, a mean seek and half a revolution, so that the mean seek follows from the overhead, about.
+    fn timed(&self, drive: &DriveSpec, turn: f64, track_to_track: Nanos) -> Option<DriveSpec> {
+        let random = self.sizes.first().map_or(0.0, OfSize::mean);
+        let choices = OVERHEADS.iter().flat_map(|overhead| {
+            MEAN_SEEK_RATIOS
+                .iter()
+                .flat_map(move |mean| FULL_STROKE_RATIOS.map(|full| (*overhead, *mean, full)))
+        });
+        let specs = choices.filter_map(|(overhead, mean, full)| {
+            let average = (random - turn / 2.0 - overhead.0 as f64) * mean;
+            let average =
+                Nanos(average.max(0.0) as u64).clamp(SEEK_RANGE[0], SEEK_RANGE[1]).max(track_to_track);
+            let full_stroke = Nanos((average.0 as f64 * full) as u64);
+            let mut spec = drive.clone();
+            spec.servo.seek = SeekSpec::Datasheet { track_to_track, average, full_stroke };
+            spec.interface.overhead.read_miss = Overhead::Same(overhead);
+            spec.check().is_ok().then_some(spec)
+        });
+        let error = |spec: &DriveSpec| {
+            let simulated = free(Drive::new(spec).ok()?, &self.course, Pace::Closed);
+            Some(judge(&self.course, &simulated, 0..self.course.len()).rms_ratio)
+        };
+        let judged = specs.filter_map(|spec| Some((error(&spec)?, spec)));
+        judged.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, spec)| spec)
     }
 
     /// Returns the drive with the zones of the survey, if its own have tracks of other lengths; its heads stay.

@@ -99,6 +99,11 @@ pub struct OfSize {
 }
 
 impl OfSize {
+    /// The mean time in nanoseconds.
+    pub(crate) fn mean(&self) -> f64 {
+        self.times.iter().map(|time| time.0 as f64).sum::<f64>() / self.times.len().max(1) as f64
+    }
+
     pub(crate) fn median(&self) -> Nanos {
         self.times.get(self.times.len() / 2).copied().unwrap_or_default()
     }

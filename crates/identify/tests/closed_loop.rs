@@ -268,6 +268,7 @@ fn a_drive_is_identified_from_nothing_but_its_survey() {
                 println!("    {key} = {value}, really {real:?}");
             }
         }
-        assert!(of(&fitted.spec) < of(&start), "{seed}");
+        // A drive of other tracks and times is off by 0.4 to 0.6.
+        assert!(of(&fitted.spec) < 0.15, "{seed}: {}", of(&fitted.spec));
     }
 }
