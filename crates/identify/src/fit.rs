@@ -8,7 +8,7 @@ use sakiyomi_validate::{Measured, Pace, demerit};
 
 use crate::decide::{Decision, decide, decisions};
 use crate::estimate::estimate;
-use crate::interval::{Estimate, intervals};
+use crate::interval::{Estimate, intervals, widen};
 use crate::likelihood::losses;
 use crate::skew::skewed;
 use crate::training::{Budget, Replays, Training};
@@ -92,7 +92,11 @@ pub fn fit(
     let accepted = best.map_or(Step::Given, |best| best.step);
     let spec = repeated(&all, start, accepted).unwrap_or_else(|| start.clone());
     let policies = decisions(&all, start, &spec).unwrap_or_default();
-    let parameters = intervals(&all, start, &spec).unwrap_or_default();
+    let mut parameters = intervals(&all, start, &spec).unwrap_or_default();
+    let part = steps.iter().find(|(step, _)| *step == accepted).map(|(_, spec)| spec);
+    if let Some(part) = part.filter(|_| accepted != Step::Given) {
+        widen(&mut parameters, part);
+    }
     Some(Identified {
         spec,
         accepted,

@@ -260,6 +260,22 @@ fn widths(
     }
 }
 
+/// Widens intervals by what the same search found on a part of the requests. It moves one parameter at a time, and where
+/// two compensate for each other it ends at another pair on other requests, which the curvature at one of them does not
+/// show.
+pub(crate) fn widen(estimates: &mut [Estimate], part: &DriveSpec) {
+    for parameter in Parameter::distinct(part) {
+        let (key, other) = (parameter.key(), parameter.get(part));
+        let Some(estimate) = estimates.iter_mut().find(|estimate| estimate.key == key) else { continue };
+        let Some([low, high]) = estimate.interval else { continue };
+        let (to, apart) = (estimate.to, (other - estimate.to).abs());
+        estimate.interval = Some(parameter.bounded([low.min(to - apart), high.max(to + apart)]));
+        if apart > to.abs().max(parameter.typical() / 2.0) * HALF_WIDTH_MAX_RATIO {
+            estimate.obstacle.get_or_insert(Obstacle::Flat);
+        }
+    }
+}
+
 /// Returns the gradient of the loss in each part of the trace, in units of the distance.
 fn gradients(direction: &Direction) -> Vec<f64> {
     let [up, down] = &direction.changes;
