@@ -16,7 +16,7 @@ use crate::tracks::{Tracks, Zone, heads, zones};
 /// Heads where the skews do not tell their number: of them follow the cylinders, by which a seek curve counts.
 const ASSUMED_HEADS: u32 = 4;
 /// Overheads of a read from the medium that are tried.
-const OVERHEADS: [Nanos; 7] = [
+const READ_OVERHEADS: [Nanos; 7] = [
     Nanos(50_000),
     Nanos(150_000),
     Nanos(300_000),
@@ -76,7 +76,7 @@ impl Surveyed {
     /// the overhead, a mean seek and half a revolution, so that the mean seek follows from the overhead, about.
     fn timed(&self, drive: &DriveSpec, turn: f64, track_to_track: Nanos) -> Option<DriveSpec> {
         let random = self.sizes.first().map_or(0.0, OfSize::mean);
-        let choices = OVERHEADS.iter().flat_map(|overhead| {
+        let choices = READ_OVERHEADS.iter().flat_map(|overhead| {
             MEAN_SEEK_RATIOS
                 .iter()
                 .flat_map(move |mean| FULL_STROKE_RATIOS.map(|full| (*overhead, *mean, full)))
