@@ -11,9 +11,9 @@ use sakiyomi_validate::{Pace, free, judge};
 use crate::cache::ReadCache;
 use crate::rotation::Rotation;
 use crate::survey::{OfSize, Surveyed};
-use crate::tracks::{Tracks, Zone, heads, zones};
+use crate::tracks::{Tracks, Zone, heads, width, zones};
 
-/// Heads where the skews do not tell their number: of them follow the cylinders, by which a seek curve counts.
+/// Heads where the skews do not tell their number. The seek curve counts in cylinders, and is found for as many heads.
 const ASSUMED_HEADS: u32 = 4;
 /// Overheads of a read from the medium that are tried.
 const READ_OVERHEADS: [Nanos; 7] = [
@@ -35,13 +35,14 @@ const SEEK_RANGE: [Nanos; 2] = [Nanos(1_000_000), Nanos(40_000_000)];
 const SEGMENT_MAX: Bytes = Bytes(64 << 20);
 
 impl Surveyed {
-    /// Returns a drive of `capacity` sectors with the rotation, the zones, the skews and the mean seek time of the survey; the
-    /// other parameters are usual ones. `None` if no tracks were found.
+    /// Returns a drive of `capacity` sectors with the rotation, the zones, the skews and the read cache of the survey, and
+    /// the overhead and seeks that simulate its course best; the other parameters are usual ones. `None` if no tracks
+    /// were found.
     #[must_use]
     pub fn drive(&self, capacity: Sectors, sector: Bytes, rotation: &Rotation) -> Option<DriveSpec> {
         let geometry = self.geometry(capacity, sector)?;
         let first = &geometry.zones[0];
-        let turn = 60e9 / rotation.rpm;
+        let turn = rotation.turn_ns();
         let time = |skew: Option<f64>| {
             skew.map(|skew| Nanos((skew / f64::from(first.sectors_per_track) * turn) as u64))
         };
@@ -72,8 +73,8 @@ impl Surveyed {
         self.timed(&spec, turn, track_to_track)
     }
 
-    /// Returns the drive with the overhead and the seek times with which the course is simulated best. A random read takes
-    /// the overhead, a mean seek and half a revolution, so that the mean seek follows from the overhead, about.
+    /// Returns the drive with the overhead and the seek times with which the course is simulated best. A random read
+    /// takes the overhead, a mean seek and half a revolution, so that the mean seek follows from the overhead, about.
     fn timed(&self, drive: &DriveSpec, turn: f64, track_to_track: Nanos) -> Option<DriveSpec> {
         let random = self.sizes.first().map_or(0.0, OfSize::mean);
         let choices = READ_OVERHEADS.iter().flat_map(|overhead| {
@@ -157,9 +158,9 @@ fn agrees(drive: &DriveSpec, places: &[Tracks]) -> bool {
     const LENGTH_TOLERANCE: f64 = 0.5;
     let geometry = Geometry::new(&drive.geometry, &drive.servo);
     let capacity = geometry.capacity().0;
-    let length = |lba: sakiyomi_model::Lba| f64::from(geometry.run(lba, 1).track_sectors);
+    let length = |lba| f64::from(geometry.run(lba, 1).track_sectors);
     let is_near = |place: &Tracks, at| {
-        let tolerance = LENGTH_TOLERANCE.max(place.interval[1] - place.interval[0]);
+        let tolerance = LENGTH_TOLERANCE.max(width(place));
         (length(at) - place.sectors_per_track).abs() <= tolerance
     };
     places

@@ -1,9 +1,9 @@
 //! The period of rotation, from reads of the same sector.
 //!
 //! Reads of a sector end at the same angle of the platters, whatever came before. So the ends lie on a grid whose step
-//! is the period. Of all periods that a disk could have, the one is taken at which the ends, as angles, are the most coherent,
-//! or the longest of its multiples at which they are as well: at a half of the period they always are. Then a line through the ends by their revolution gives the period and its standard
-//! error.
+//! is the period. Of all periods that a disk could have, that one is taken at which the ends, as angles, are the most
+//! coherent, or the longest of its multiples at which they are as well: at a half of the period they always are. Then a
+//! line through the ends by their revolution gives the period and its standard error.
 
 use std::f64::consts::TAU;
 
@@ -38,6 +38,13 @@ pub struct Rotation {
     pub interval: [f64; 2],
     /// Length of the mean of the ends as unit vectors.
     pub coherence: f64,
+}
+
+impl Rotation {
+    /// Returns the time of a revolution in nanoseconds.
+    pub(crate) fn turn_ns(&self) -> f64 {
+        60e9 / self.rpm
+    }
 }
 
 /// Returns the period of the ends; `None` if they have none that a disk could have.

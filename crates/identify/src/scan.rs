@@ -100,7 +100,7 @@ impl Scans {
     pub(crate) fn ended(&mut self, sector: Lba, end: Nanos, time: Nanos) {
         let Some(place) = &mut self.place else { return };
         // The sector before the last one read has just passed: it takes almost a revolution to come back.
-        if (time.0 as f64) < CACHED_MAX_TURNS * 60e9 / self.rotation.rpm {
+        if (time.0 as f64) < CACHED_MAX_TURNS * self.rotation.turn_ns() {
             place.cached += 1;
         } else {
             place.reads.push(Passed { sector: sector.0, end });

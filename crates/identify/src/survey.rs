@@ -330,7 +330,7 @@ impl Survey {
                 let rotation = rotation(&self.found.returns);
                 let read = self.alignment.0.div_ceil(self.sector.0);
                 self.scans = rotation
-                    .map(|rotation| Scans::new(self.capacity.0, read, rotation, guess * 60e9 / rotation.rpm));
+                    .map(|rotation| Scans::new(self.capacity.0, read, rotation, guess * rotation.turn_ns()));
             }
             Phase::Tracks => {
                 self.found.tracks = self.scans.take().map_or_else(Vec::new, Scans::into_found);
@@ -398,7 +398,7 @@ impl Survey {
 
     /// Returns the probe of the read cache of a disk.
     fn cache_probe(&mut self) -> Option<CacheProbe> {
-        let turn = Nanos((60e9 / rotation(&self.found.returns)?.rpm) as u64);
+        let turn = Nanos(rotation(&self.found.returns)?.turn_ns() as u64);
         let track = self.found.tracks.first();
         let track = track.map_or_else(|| self.track_guess() * turn.0 as f64, |track| track.sectors_per_track);
         let page = PROBE_SIZE.0 / self.sector.0;

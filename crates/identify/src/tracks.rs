@@ -64,7 +64,7 @@ pub(crate) fn tracks(mut reads: Vec<Passed>, rotation: &Rotation) -> Option<Trac
     if reads.len() < READS_MIN {
         return None;
     }
-    let period = 60e9 / rotation.rpm;
+    let period = rotation.turn_ns();
     let angles: Vec<f64> = reads.iter().map(|read| (read.end.0 as f64 / period).fract()).collect();
     let sectors: Vec<f64> = reads.iter().map(|read| (read.sector - reads[0].sector) as f64).collect();
     let step = median((1..sectors.len()).map(|at| sectors[at] - sectors[at - 1]).collect());
@@ -279,7 +279,8 @@ pub(crate) fn are_same(a: &Tracks, b: &Tracks) -> bool {
     apart < 0.5_f64.max((width(a) + width(b)) / 2.0)
 }
 
-fn width(tracks: &Tracks) -> f64 {
+/// Width of the interval of a place's length.
+pub(crate) fn width(tracks: &Tracks) -> f64 {
     tracks.interval[1] - tracks.interval[0]
 }
 
